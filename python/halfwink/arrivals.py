@@ -1,4 +1,4 @@
-"""When requests of a load are due: at random, evenly, along a profile, or as a file says."""
+"""Due times of a load's requests: at random, evenly, along a profile, or from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARRIVALS = ("poisson", "constant", *traffic.PROFILES)
 def arrival_times(
     arrivals: str, rate: float | None, seconds: float, *, seed: int = 1
 ) -> dict[str, Any]:
-    """When requests are due, as the native load takes it.
+    """Returns the due times of requests, as the native load takes them.
 
     A file has a time in seconds on each line, or ``SECONDS,RATE`` with rates per second that change
     in lines between points (arrivals are then random), or is the log of another load.

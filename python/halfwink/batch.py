@@ -18,12 +18,12 @@ MOST_TOGETHER = 16
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a batch is.
+    """Progress of a batch.
 
     Attributes:
         jobs_done: jobs whose results are there, those of earlier runs among them.
         jobs: all.
-        work_done: what was done for the jobs that were not there, in ``unit``.
+        work_done: work done for the jobs that had no result yet, in ``unit``.
         work: all of that.
         unit: the world's unit of work.
     """
@@ -45,7 +45,7 @@ def run_jobs(
     part: tuple[int, int] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Planned]:
-    """Runs jobs; their results are in the store then, under the keys that this returns.
+    """Runs jobs, stores their results, and returns the keys of the results.
 
     Results already in the store are reused unless ``fresh``, or a ``log`` is wanted of how they
     come about (`halfwink.logs.paths` says where each job's goes). Every result is stored as soon
@@ -53,7 +53,7 @@ def run_jobs(
 
     Raises:
         HalfwinkError: a name or value that cannot be, in one line.
-        RunError: a job failed, the store's disk is full, or nobody answers at its URL.
+        RunError: a job failed, the store's disk is full, or the server at its URL does not answer.
         Interrupted, KeyboardInterrupt: the run was stopped; what was finished is kept.
     """
     planned = plan(jobs)
@@ -110,14 +110,14 @@ def record(jobs: Sequence[Job], log: Path | str) -> None:
     """Plays jobs for their logs alone; for questions that are no jobs themselves.
 
     Raises:
-        HalfwinkError, RunError: as `run_jobs`.
+        HalfwinkError, RunError: see `run_jobs`.
     """
     with temporary_store() as store:
         run_jobs(jobs, store, log=log)
 
 
 class _State:
-    """How far a batch is, kept up to date in a few steps a job."""
+    """Progress of a batch, updated in a few steps per job."""
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
-"""Where completions and queue threads of a block device should run on this host: from its topology,
-measured times between its CPUs, and a load."""
+"""Advice on CPUs for completions and queue threads of a block device on this host: from its
+topology, measured times between its CPUs, and a load.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ IO_US = 2.7
 
 @dataclass(frozen=True)
 class Load:
-    """What a device is asked.
+    """Load of a device.
 
     Attributes:
         iops: I/Os each second, where they come fastest.
@@ -45,17 +46,18 @@ class Load:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to set.
+    """Advised setting of a device.
 
     Attributes:
-        queues: how many.
+        queues: number of queues.
         cpus: one for each.
-        poll: whether a queue's thread had better poll than sleep.
-        poll_below_us: it had, while the next I/O comes sooner than this.
+        poll: tells whether a queue's thread should poll rather than sleep.
+        poll_below_us: time to the next I/O below which polling is better.
         gap_us: between two I/Os of a queue, in the mean.
-        rq_affinity: of the kernel's block queue: 1 completes in the issuer's cache, 2 on its CPU.
+        rq_affinity: setting of the kernel's block queue: 1 completes in the issuer's cache, 2 on
+            its CPU.
         why: reasons, one each.
-        lines: what to say to others: who, how.
+        lines: advice in words, a line each.
         expected: IOPS, CPUs and microjoules per I/O, modelled: see
             :func:`halfwink.storage.simulate`.
     """
@@ -80,7 +82,7 @@ def measure(cpus: str | None = None) -> dict[str, Any]:
 
     Raises:
         HalfwinkError: a CPU that is none.
-        RunError: it could not be measured.
+        RunError: the machine could not be measured.
     """
     words = [str(server()), "--measure", *(["--cpus", cpus] if cpus is not None else [])]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -94,7 +96,7 @@ def load_of(path: Path) -> Load:
     """The load that a device had, by its report (``halfwink live block -o``).
 
     Raises:
-        HalfwinkError: it is none, or nothing was asked.
+        HalfwinkError: the file is not a report, or holds no I/Os.
     """
     try:
         report = json.loads(path.read_text())
@@ -114,7 +116,7 @@ Simulate = Callable[[Mapping[str, Any], Load], dict[str, float]]
 
 
 def known(expected: dict[str, float]) -> Simulate:
-    """What was simulated before, whatever is asked."""
+    """Returns a simulation that gives a known result for any load."""
 
     def simulate(_measured: Mapping[str, Any], _load: Load) -> dict[str, float]:
         return expected
@@ -123,12 +125,12 @@ def known(expected: dict[str, float]) -> Simulate:
 
 
 def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate) -> Advice:
-    """What follows from what was measured.
+    """Derives the advice from a measurement.
 
     Args:
         measured: see :func:`measure`.
-        load: what the device is asked.
-        simulate: what plays a load: :func:`halfwink.storage.simulate`.
+        load: load of the device.
+        simulate: simulation of a load: :func:`halfwink.storage.simulate`.
     """
     groups = _groups(measured)
     needed = max(1, math.ceil(load.iops * load.io_us * 1e-6 / FULL))
@@ -182,7 +184,7 @@ def _groups(measured: Mapping[str, Any]) -> list[list[int]]:
 
 
 def _fill(groups: list[list[int]], needed: int) -> list[int]:
-    """As many CPUs as are needed, from as few caches as hold them: lines stay inside."""
+    """Chooses the CPUs that are needed from the fewest caches, so that lines stay inside."""
     fits = [group for group in groups if len(group) >= needed]
     if fits:
         return min(fits, key=len)[:needed]

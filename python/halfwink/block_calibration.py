@@ -44,8 +44,8 @@ class Alone:
 
     Attributes:
         us: all time of an I/O, in microseconds.
-        interrupt_us: of that, in interrupts; None if none came from the program.
-        instructions: of an I/O, program and kernel.
+        interrupt_us: part of that time in interrupts; None if none interrupted the program.
+        instructions: instructions of an I/O, program and kernel.
     """
 
     us: float
@@ -58,10 +58,10 @@ class Together:
     """Two recorded CPUs of one run, played on the chip in one memory. Modelled.
 
     Attributes:
-        iops: of both, each over its own time.
-        lines: that come from the other's caches for an I/O.
+        iops: rate of both, each over its own time.
+        lines: lines that come from the other's caches for an I/O.
         upgrades: writes to lines that the other has too, for an I/O.
-        instructions: of an I/O, program and kernel.
+        instructions: instructions of an I/O, program and kernel.
         halted: share of their time in which they had nothing to do, as long as recorded.
     """
 
@@ -78,8 +78,8 @@ class StorageCalibration:
 
     Attributes:
         text: the machine's file.
-        alone: by queues, what it was made of.
-        together: by queues; of these only the lines went into it.
+        alone: measurements that the machine was made of, by queues.
+        together: measurements of pairs, by queues; only their lines were used.
         predictions: a row for one and two issuing CPUs over each kind of queue: I/Os a second
             ``played`` in the chip and ``predicted`` by the machine, ``error_pct``, and whether it
             was ``held_out``.
@@ -95,9 +95,9 @@ def calibrate_storage(recordings: str = _RECORDINGS, chip: str = "ev6") -> Stora
     """Makes a machine of recordings of fio on a null block device.
 
     Args:
-        recordings: what their names, or those of files before ``.hwt``, begin with: for each kind
-            of queues, ``one`` and ``many``, there are a CPU beside another (``null-blk-one``), that
-            other (``-other``) and a CPU alone (``-alone``).
+        recordings: prefix of their names, or of the files before ``.hwt``: for each kind of queues,
+            ``one`` and ``many``, there are a CPU beside another (``null-blk-one``), that other
+            (``-other``) and a CPU alone (``-alone``).
         chip: the machine of the world ``chip`` on which they are played.
 
     Raises:
@@ -149,12 +149,12 @@ def _alone(recording: str, chip: str) -> Alone:
 
 
 def alone_of(sums: pl.DataFrame, duration_s: float, calls: pl.DataFrame) -> Alone:
-    """What the tables of a recording and of its run on a chip say.
+    """Summarises the tables of a recording and of its run on a chip.
 
     Args:
         sums: a row of :func:`halfwink.io_path`.
-        duration_s: of the run.
-        calls: what interrupted the program: ``kind``, ``invocations``, ``running_s``.
+        duration_s: length of the run.
+        calls: interrupts of the program: ``kind``, ``invocations``, ``running_s``.
     """
     ios, interrupts = sums["ios"][0], sums["interrupts"][0]
     # Those that the program was interrupted by: of others the time is part of a system call's.
@@ -186,13 +186,13 @@ def _together(recording: str, other: str, chip: str) -> Together:
 def together_of(
     sums: pl.DataFrame, counters: pl.DataFrame, busy_s: list[float], halted_s: list[float]
 ) -> Together:
-    """The same of two CPUs.
+    """Summarises the tables of two CPUs that ran together.
 
     Args:
         sums: a row of :func:`halfwink.io_path` for each.
-        counters: of the shared level: ``counter``, ``user``, ``kernel``.
-        busy_s: of each in the run of both.
-        halted_s: of each in its recording.
+        counters: counters of the shared level: ``counter``, ``user``, ``kernel``.
+        busy_s: busy time of each in the run of both.
+        halted_s: halted time of each in its recording.
     """
     ios = sums["ios"].to_list()
     of = dict(counters.select("counter", pl.col("user") + pl.col("kernel")).iter_rows())
@@ -213,7 +213,9 @@ def _state_s(ledger: pl.DataFrame, core: int, state: str) -> float:
 
 
 def _line_ns(spec: dict[str, Any]) -> float:
-    """From a core's miss to a line of another core's caches: both look-ups, and the way."""
+    """Returns the time from a core's miss to a line of another core's caches: both look-ups, and
+    the way.
+    """
     look_ups = (level.get("latency_ns", 0.0) for level in _levels(spec))
     return float(sum(look_ups) + spec["os"]["transfer_ns"])
 
@@ -239,10 +241,10 @@ def machine_text(
     """The machine's file, without what it predicts.
 
     Args:
-        recordings: what their names begin with.
+        recordings: prefix of their names.
         chip: name of the chip, and `spec` its file.
-        alone: by queues.
-        together: by queues.
+        alone: measurements of single CPUs, by queues.
+        together: measurements of pairs, by queues.
     """
     many, one = alone["many"], alone["one"]
     if many.interrupt_us is None:
@@ -348,7 +350,9 @@ def _lines(key: str, value: object, evidence: str) -> list[str]:
 
 
 def predictions(text: str, alone: dict[str, Alone], together: dict[str, Together]) -> pl.DataFrame:
-    """What a machine says of one and of two issuing CPUs: see :class:`StorageCalibration`."""
+    """Returns the machine's predictions for one and for two issuing CPUs: see
+    :class:`StorageCalibration`.
+    """
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="halfwink-") as folder:
         path = Path(folder) / "calibrated.toml"
@@ -373,7 +377,7 @@ def predictions(text: str, alone: dict[str, Alone], together: dict[str, Together
 
 
 def _told(text: str, found: pl.DataFrame) -> str:
-    """The same with what it predicts of what it was not made of in its head."""
+    """Adds the machine's predictions of held-out values to its head."""
     errors = [
         f"{row['queues']} queue{'s' * (row['queues'] == 'many')} {row['error_pct']:+.1f} %"
         for row in found.filter("held_out").iter_rows(named=True)

@@ -32,14 +32,15 @@ def run(
     Args:
         workload: a name in ``workloads/server``, or a path without ``.arrival.cdf`` and
             ``.service.cdf``; values in milliseconds.
-        servers: how many, of four cores each.
-        seed: of all random streams.
+        servers: number of servers, of four cores each.
+        seed: seed of all random streams.
         accuracy: half width of the confidence intervals over what they are of.
-        confidence: of the intervals.
+        confidence: confidence of the intervals.
         rule: ``published``: a server at a lower frequency finishes sooner, as BigHouse's source has
             it; ``slower``: later.
         warm_up: epochs (seconds) left out at the start.
-        epochs: how many to play after those, instead of until it is known well enough.
+        epochs: number of epochs to play after those, instead of running until the accuracy is
+            reached.
 
     Returns:
         ``response_s``, ``response_p95_s`` (seconds), ``cap_w``, ``cap_p95_w`` (watts that a server

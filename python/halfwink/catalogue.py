@@ -34,7 +34,7 @@ _OURS: dict[str, tuple[str, Callable[[], dict[str, pl.DataFrame]]]] = {
 
 
 def _native() -> list[dict[str, Any]]:
-    """Those of the native module, with what their arguments can be."""
+    """Returns the experiments of the native module, with the values of their arguments."""
     known = {
         "fabric": library().fabrics(),
         "network": library().networks(),
@@ -70,15 +70,15 @@ def experiment(
     """Runs an experiment: its tables by name, as targets query them.
 
     Args:
-        name: as ``router/westmere``; `halfwink list experiments`.
-        mutant: what machines are broken by (`halfwink.mutation`).
-        store: where the tables are kept, and found again by the same build with the same machines
-            and workloads.
+        name: name such as ``router/westmere``; `halfwink list experiments`.
+        mutant: change that breaks the machines (`halfwink.mutation`).
+        store: folder in which the tables are kept, and found again by the same build with the same
+            machines and workloads.
         fresh: compute again what is there.
 
     Raises:
         HalfwinkError: there is none of that name.
-        RunError: it failed, or the store's disk is full.
+        RunError: the experiment failed, or the store's disk is full.
     """
     if name in _OURS:
         return _OURS[name][1]()
@@ -91,7 +91,7 @@ def experiment(
 
 
 def _key(name: str, mutant: str | None) -> str:
-    """Of everything that an experiment may read: it does not say itself what that is."""
+    """Returns a key of all inputs that an experiment may read, since it does not declare them."""
     broken = [m for m in library().mutants() if m["name"] == mutant]
     text = json.dumps([name, build_id(), _inputs(), broken], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -51,7 +51,7 @@ class Fabric(Frames):
     trees: pl.DataFrame
 
     def chart(self) -> alt.Chart:
-        """What an optical core saves, by utilisation of servers, a line for each demand.
+        """Draws the saving of an optical core by utilisation of servers, a line for each demand.
 
         Raises:
             HalfwinkError: the fabric says nothing of a data centre.
@@ -117,13 +117,13 @@ def circuit_runs(
     Args:
         name: a fabric with hosts, or a TOML file.
         days_us: lengths of days.
-        tokens: of ``naive``, ``aging``, ``pacing``.
+        tokens: schemes among ``naive``, ``aging``, ``pacing``.
         mtu: sizes of frames; the fabric's own if there are none.
         transport: ``udp`` or ``tcp``.
-        congestion: of TCP: ``cubic``, ``reno`` or ``dctcp``.
-        offload: whether network cards cut and join segments of TCP: ``on`` or ``off``.
-        duration_ms: how long each is played, in simulated time.
-        seed: of all random streams.
+        congestion: congestion control of TCP: ``cubic``, ``reno`` or ``dctcp``.
+        offload: segmentation and coalescing of TCP by network cards: ``on`` or ``off``.
+        duration_ms: length of each run, in simulated time.
+        seed: seed of all random streams.
         set: values to change, as ``{"hosts.margin_us": 20}``.
 
     Raises:

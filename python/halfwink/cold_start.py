@@ -29,7 +29,7 @@ def share(instructions: int, misses: int, cold_fills: int) -> float | None:
 
 
 def warning(who: str, found: float) -> str:
-    """What to tell somebody whose run began cold."""
+    """Returns the warning for a run that began cold."""
     return (
         f"{who}: {100 * found:.0f} % of the third level's misses filled a cache that began cold: "
         "results say more of the start than of the program; record longer, or use "

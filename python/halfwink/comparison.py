@@ -112,8 +112,8 @@ def compare(
         out: folder or URL in which finished runs are kept, from which they are reused, and to
             which the tables are written in the end, for ``hw.open``.
         fresh: run again what is already there.
-        log: where the event logs of all runs go, which are played for it even if their results are
-            there (`halfwink.logs.paths`).
+        log: path of the event logs of all runs, which are played for it even if their results exist
+            (`halfwink.logs.paths`).
 
     Raises:
         HalfwinkError: a name or value that cannot be, in one line.
@@ -186,7 +186,7 @@ def split_loads(text: str | None) -> list[str]:
 
 
 def _is_group(technique: str) -> bool:
-    """Whether it stands for several."""
+    """Returns whether the name stands for several techniques."""
     return technique == ALL or technique.startswith(f"{ALL}-")
 
 
@@ -194,8 +194,8 @@ def _playable(jobs: list[Job], wanted: Sequence[str]) -> list[Job]:
     """Without the techniques that the machine lacks what they need for; tells of them.
 
     Raises:
-        HalfwinkError: none but the baseline can be played, or not one that was ``wanted`` by its
-            own name.
+        HalfwinkError: only the baseline can be played, or a technique ``wanted`` by its own name
+            cannot.
     """
     without: dict[str, HalfwinkError] = {}
     for job in jobs:
@@ -289,7 +289,7 @@ def as_json(results: Results) -> dict[str, Any]:
 
 
 def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """What became of the kernel, if the technique watched it."""
+    """Returns the kernel's work, if the technique recorded it."""
     if not row.get("kernel_invocations"):
         return {}
     columns = ["kind", "number", "name", "place"]
@@ -307,7 +307,7 @@ def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _second_level_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """What second levels did, by core, if the technique rules them."""
+    """Returns the counters of second levels by core, if the technique divides them."""
     if not results.has("segregation"):
         return {}
     found = results.tables["segregation"].filter(**_who(row))
@@ -352,7 +352,7 @@ def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _speed(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """What the host took, if that is known."""
+    """Returns the time on the host, if that is known."""
     known = results.tables[HOST].filter(**_who(row)) if results.has(HOST) else None
     if known is None or known.is_empty():
         return {}

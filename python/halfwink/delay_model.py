@@ -51,7 +51,7 @@ class Fit:
         return self.alpha_s + self.beta_s_per_kb[n - 1] * (size / BYTES_PER_KB) ** self.gamma
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the fit as a JSON document."""
         return {
             "alpha_s": self.alpha_s,
             "beta_s_per_kb": list(self.beta_s_per_kb),
@@ -75,7 +75,7 @@ class PoolFit:
     bins: tuple[tuple[int, int, float, float, float], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the fits as a JSON document."""
         names = ("n", "requests", "bytes", "seconds", "fitted_s")
         return {
             "medians": self.medians.to_dict(),
@@ -95,7 +95,7 @@ class Calibration:
     pools: Mapping[str, PoolFit]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the model as a JSON document."""
         pools = {name: fit.to_dict() for name, fit in self.pools.items()}
         return {"workload": self.workload, "pools": pools}
 
@@ -125,7 +125,7 @@ def fit_pool(points: Points) -> PoolFit:
     """All fits of one pool.
 
     Args:
-        points: for N = 1, 2, ... without gaps: bytes and seconds of requests.
+        points: bytes and seconds of requests for N = 1, 2, ... without gaps.
 
     Raises:
         ValueError: an N has too few requests, or all of one size.
@@ -156,7 +156,7 @@ def fit_bins(rows: Sequence[Bin], *, free: bool = False) -> Fit:
     """The model, from medians of size and delay of requests of like size.
 
     Args:
-        rows: for N = 1, 2, ... without gaps.
+        rows: rows for N = 1, 2, ... without gaps.
         free: fit the exponent of size, too.
     """
     weighted: dict[int, list[tuple[float, float, float, int]]] = {}
@@ -200,7 +200,7 @@ def fit(points: Weighted, gamma: float = 1.0) -> Fit:
 
 
 def fit_free(points: Weighted) -> Fit:
-    """The same with the exponent that leaves least over."""
+    """Fits with the exponent that leaves the smallest residue."""
 
     def over(gamma: float) -> float:
         rows = _fitted(points, gamma, *_solve(points, gamma))
@@ -238,7 +238,7 @@ def _fitted(
 
 
 def _least(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley is least, by golden sections."""
+    """Returns the minimum of a unimodal function, by golden sections."""
     golden = (5**0.5 - 1) / 2
     a, b = high - golden * (high - low), low + golden * (high - low)
     at_a, at_b = f(a), f(b)

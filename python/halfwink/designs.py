@@ -35,12 +35,12 @@ TABLE = "design"
 
 
 def is_better(one: Pair, other: Pair) -> bool:
-    """Whether one is as good in both, and better in one: it dominates the other."""
+    """Returns whether one pair dominates the other: as good in both, and better in one."""
     return one != other and one[0] <= other[0] and one[1] <= other[1]
 
 
 def front_of(pairs: Iterable[Pair]) -> set[Pair]:
-    """Those that none of them dominates."""
+    """Returns the pairs that no other pair dominates."""
     front: set[Pair] = set()
     least = math.inf
     for pair in sorted(set(pairs)):
@@ -51,7 +51,7 @@ def front_of(pairs: Iterable[Pair]) -> set[Pair]:
 
 
 def is_ordered(values: Sequence[str]) -> bool:
-    """Whether values lie beside each other as they stand: numbers do, words are all beside all."""
+    """Returns whether neighbouring values are similar: numbers are, words are all neighbours."""
     try:
         return all(math.isfinite(float(value)) for value in values)
     except ValueError:
@@ -96,14 +96,15 @@ class Search:
         return asked, why
 
     def tell(self, found: Mapping[Point, Sequence[Pair]]) -> None:
-        """What the points that were asked for gave, a pair for each technique."""
+        """Records the results of requested points, a pair for each technique."""
         for point, pairs in found.items():
             self._found[point] = list(pairs)
 
     def _beside(self, front: set[Pair]) -> list[Point]:
-        """What lies beside points of the front and was not asked for: of points that gave the same
-        beside the first, beside the others where that leaves nothing, and then two steps from the
-        first, across a point that is worse."""
+        """Returns new neighbours of points of the front: of the first point with a result, of the
+        others with the same result if that leaves none, and then points two steps from the first,
+        across a worse one.
+        """
         first: dict[Pair, Point] = {}
         others: list[Point] = []
         for point, pairs in self._found.items():
@@ -152,7 +153,7 @@ def run_adaptive(
     ``beside`` the front of that time), and whether it is on the front in the end.
 
     Raises:
-        HalfwinkError, RunError: as `halfwink.batch.run_jobs`.
+        HalfwinkError, RunError: see `halfwink.batch.run_jobs`.
     """
     axes = [values for _, values in study["sweep"]]
     points = study["design"]["points"]
@@ -234,7 +235,7 @@ def _ask(searches: Mapping[tuple[str, str], Search], number: int) -> list[_Asked
 
 
 def _pairs(study: Mapping[str, Any], runs: pl.DataFrame) -> list[Pair | None]:
-    """What each run is judged by; of one that lacks a value nothing."""
+    """Returns the pair by which each run is judged; None for a run that lacks a value."""
     design = study["design"]
     for name in (*design["minimize"], *design["maximize"]):
         if name not in runs.columns:
@@ -291,7 +292,7 @@ def _table(study: Mapping[str, Any], results: Results, asked: Sequence[_Asked]) 
 def _shifted(
     progress: Callable[[Progress], None] | None, done: int
 ) -> Callable[[Progress], None] | None:
-    """Counts jobs of earlier rounds as well: how many there will be nobody knows."""
+    """Counts jobs of earlier rounds as well: their final number is not known in advance."""
     if progress is None:
         return None
 

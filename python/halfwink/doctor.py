@@ -1,4 +1,4 @@
-"""What this machine can do, and the line that adds what it lacks."""
+"""Features of this machine, and the line that adds each missing requirement."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NOT_LIVE = "this build has no live parts"
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a feature needs.
+    """A requirement of a feature.
 
     Attributes:
         what: the feature and the thing.
-        present: whether it is there.
-        detail: what was found.
+        present: tells whether the machine has it.
+        detail: description of what was found.
         fix: the line that adds it; empty if it is there.
     """
 

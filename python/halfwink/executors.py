@@ -1,4 +1,4 @@
-"""Where jobs run: on this machine's cores, or in other processes (`halfwink.pools`)."""
+"""Executors of jobs: on this machine's cores, or in other processes (`halfwink.pools`)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_job(job: Job) -> Tables:
 
 
 def finished(share: Share, results: Sequence[Result]) -> Generator[tuple[int, Tables], None, None]:
-    """Those of a share that were finished, before the first that failed is raised."""
+    """Yields the finished results of a share, then raises the first failure."""
     failed = [result for result in results if isinstance(result, Exception)]
     for (number, _), result in zip(share, results, strict=True):
         if not isinstance(result, Exception):
@@ -83,7 +83,7 @@ class LocalExecutor:
         progress: Callable[[int], None],
         logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
-        """See Executor."""
+        """Runs jobs, see Executor."""
         logged = {number: str(path) for number, path in (logs or {}).items()}
         running: dict[int, tuple[_core.RunControl, int]] = {}
         lock = threading.Lock()
@@ -194,7 +194,7 @@ def executor_of(given: Executor | Submits | None) -> Executor:
     client, or a Dask cluster, whose client is asked for; else any pool with ``submit``.
 
     Raises:
-        HalfwinkError: it is none of these.
+        HalfwinkError: the object is none of these.
     """
     if given is None:
         return LocalExecutor()
@@ -215,7 +215,7 @@ def executor_named(name: str) -> Executor:
     ``//HOST:PORT``, ``HOST:PORT`` or as Dask writes it.
 
     Raises:
-        HalfwinkError: it is none of these, or cannot be had.
+        HalfwinkError: the name is none of these, or the executor is not available.
     """
     kind, colon, detail = name.partition(":")
     if kind == "local" and not colon:

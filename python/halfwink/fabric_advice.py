@@ -63,15 +63,15 @@ class CircuitAdvice:
     """Energy and time of one traffic on fabrics, each with several schedules. All is modelled.
 
     Attributes:
-        workload: what was sent.
+        workload: workload that was sent.
         measure: column of ``runs`` that is the time: of a group (an iteration of a training job, a
             coflow) in milliseconds where there are groups, else within which 99 % of flows end, in
             microseconds.
         runs: a row for each machine and technique: ``j_per_gb`` and ``network_j_per_gb`` (without
             servers), completion times, ways; ``is_front`` if no other takes both less energy and
             less time.
-        sensitivity: for each of the front and each value that was halved or doubled, both measures
-            and whether it was on the front still; empty unless it was asked for.
+        sensitivity: both measures for each technique of the front and each value that was halved or
+            doubled, and whether it was still on the front; empty unless requested.
     """
 
     workload: str
@@ -81,14 +81,15 @@ class CircuitAdvice:
 
     @property
     def front(self) -> pl.DataFrame:
-        """What no other beats in both, fastest first."""
+        """Returns the runs that no other run beats in both measures, fastest first."""
         return self.runs.filter("is_front").sort(self.measure)
 
     def best(self) -> dict[str, Any]:
-        """Of those at most a tenth slower than the fastest, the row that takes least energy.
+        """Returns the row with the least energy among those at most a tenth slower than the
+        fastest.
 
         Raises:
-            HalfwinkError: nothing carried all of it.
+            HalfwinkError: no technique carried the whole load.
         """
         if self.front.is_empty():
             raise HalfwinkError(f"{self.workload}: no technique carried all of it in time")
@@ -97,8 +98,9 @@ class CircuitAdvice:
         return near.sort("j_per_gb").row(0, named=True)
 
     def answers(self) -> list[str]:
-        """What a reader wants to know, a line each: who is fastest, who is leanest of those at most
-        a tenth slower, and who is leanest of all."""
+        """Answers a reader's questions, a line each: the fastest technique, the one with the least
+        energy among those at most a tenth slower, and the one with the least energy of all.
+        """
         if self.front.is_empty():
             return [f"no technique carried all of {self.workload} in time"]
         fastest = self.front.row(0, named=True)
@@ -120,7 +122,7 @@ class CircuitAdvice:
         """Energy against time, the front as a line.
 
         Raises:
-            HalfwinkError: nothing carried all of it.
+            HalfwinkError: no technique carried the whole load.
         """
         import altair as alt
 
@@ -187,9 +189,9 @@ def circuit_advice(
             an execution trace (Chakra): the file of any rank (``trace.0.et``), or its folder.
         machines: fabrics with racks.
         techniques: which circuits come next, with parameters (``round-robin:day_us=1000``).
-        duration_ms: how long flows of an open workload come.
-        at_most_ms: what has not ended by then has not ended.
-        seed: of all random streams.
+        duration_ms: time during which flows of an open workload arrive.
+        at_most_ms: time limit; flows that are open then stay unfinished.
+        seed: seed of all random streams.
         sensitivity: also play those of the front with values halved and doubled.
         set: values of the machines to change.
 

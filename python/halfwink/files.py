@@ -14,11 +14,12 @@ Place: TypeAlias = "Path | Remote"
 
 
 def place(given: Place | str) -> Place:
-    """A path as it is, of a text the path or the URL that it names; ``file:///FOLDER`` is a path.
+    """Returns a path unchanged, and for a text the path or URL that it names; ``file:///FOLDER`` is
+    a path.
 
     Raises:
         HalfwinkError: the URL is of a kind that cannot be reached, in one line.
-        RunError: nobody answers there, where that is asked at once.
+        RunError: the server does not answer, where that is checked at once.
     """
     if not isinstance(given, str):
         return given

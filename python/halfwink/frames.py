@@ -48,7 +48,7 @@ class Stack:
                 self._columns.setdefault((name, kind), []).extend(values)
 
     def frame(self) -> pl.DataFrame:
-        """All of them."""
+        """Returns all rows."""
         heights = pl.Series(self._heights, dtype=pl.Int64)
         who = [
             pl.Series(name, [w[n] for w in self._whose], dtype=pl.String)

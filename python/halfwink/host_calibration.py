@@ -61,7 +61,7 @@ class HostCalibration:
             ``native_ns``, ``native_huge_ns`` (its memory in huge pages: nothing is lost to
             translation) and ``simulated_ns``, ``error_pct`` of the simulated time against the
             native one, and ``error_huge_pct``.
-        notes: what could not be measured, and why.
+        notes: values that could not be measured, with reasons.
     """
 
     text: str
@@ -92,8 +92,8 @@ def calibrate_host(
     Args:
         cpu: on which it is measured; the last that may be used if none is given.
         quick: fewer runs, coarser ladders, three programs: seconds instead of a minute or two.
-        max_spread_pct: by how much numbers of the core may miss their repetition.
-        programs: those that are timed and played; all if none are named, and none if the list is
+        max_spread_pct: largest spread of a core's numbers over repetitions, in percent.
+        programs: programs that are timed and played; all if none are named, and none if the list is
             empty.
         progress: is told what is done next.
 
@@ -173,7 +173,7 @@ def _curves(host: dict[str, Any]) -> pl.DataFrame:
 
 
 def _told(text: str, programs: pl.DataFrame) -> str:
-    """The same with the error in its head."""
+    """Adds the error to the machine's head."""
     if programs.is_empty():
         return text
     mean, worst = (
@@ -202,7 +202,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True)
 class _Timing:
-    """Where and how often programs are timed: CPU, ticks of a nanosecond, starts."""
+    """Settings of timing programs: CPU, ticks of a nanosecond, number of starts."""
 
     cpu: int
     ghz: float
@@ -257,7 +257,7 @@ def native_ns(
     all starts.
 
     Raises:
-        RunError: it cannot be run here.
+        RunError: the program cannot be run here.
     """
     words = [str(binary), name, "1", str(int(huge))]
     least = math.inf

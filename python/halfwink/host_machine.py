@@ -27,7 +27,7 @@ class Cache:
     Attributes:
         level: 1, 2, 3.
         kind: Data, Instruction or Unified.
-        bytes: its size.
+        bytes: size of the cache.
         ways: lines of a set.
     """
 
@@ -53,7 +53,7 @@ def reported_caches(cpu: int, folder: Path = Path("/sys/devices/system/cpu")) ->
 
 
 class _Numbers:
-    """What was measured, by name, and how it is told."""
+    """Measured numbers by name, and their form in the text."""
 
     def __init__(self, host: dict[str, Any]) -> None:
         self.all: dict[str, dict[str, Any]] = {n["name"]: n for n in host["numbers"]}
@@ -88,9 +88,9 @@ def machine_text(
     """The machine's file.
 
     Args:
-        host: what was measured (`halfwink._core.calibrate_host`).
-        caches: as they are reported.
-        cpus: how many the machine has.
+        host: measured values (`halfwink._core.calibrate_host`).
+        caches: caches as they are reported.
+        cpus: number of CPUs of the machine.
         base: the machine that all else is taken from.
     """
     numbers = _Numbers(host)
@@ -358,7 +358,7 @@ def _insert(lines: list[str], left: dict[str, _Value]) -> None:
 
 
 def processor(key: str, place: Path = Path("/proc/cpuinfo")) -> str | None:
-    """What the processor says of itself."""
+    """Returns a property of the processor from its description."""
     try:
         found = re.search(rf"^{key}\s*:\s*(.+)$", place.read_text(), re.MULTILINE)
     except OSError:

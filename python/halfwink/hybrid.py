@@ -54,7 +54,7 @@ class HybridExperiments(Frames):
         delays: workload x arrivals x threshold x load; neither machine sleeps.
         power: workload x wake-up time x sleep power x load.
         ratios: speed of the big machine x small over big workers.
-        speeds: the same x speed of the small machine.
+        speeds: results x speed of the small machine.
     """
 
     facts: pl.DataFrame
@@ -81,7 +81,8 @@ class HybridRun(Frames):
     slots: pl.DataFrame
 
     def proportionality(self) -> pl.DataFrame:
-        """How power follows load, for each workload and policy with load 0 and two more.
+        """Returns measures of how power follows load, for each workload and policy with load 0 and
+        two more.
 
         Load is relative to the highest one shown, power to that at it. Columns as in Wong and
         Annavaram (MICRO 2012): ``dynamic_range_pct``, ``linear_deviation``,
@@ -121,12 +122,13 @@ def hybrid_server(
             ``log:FILE``, ``counts:FILE``, ``gaps:FILE@30`` (``@``: the mean rate).
         accuracy_pct: a run ends when mean delay, 99th percentile and power have 95 % confidence
             intervals whose half width is this part of them, in per cent; not of fleets.
-        requests: of each run at most (default 200,000, with an accuracy 20 million, of logs and
-            counts all); but for logs and counts the first tenth is left out.
+        requests: largest number of requests of each run (default 200,000, with an accuracy 20
+            million, for logs and counts all); except for logs and counts the first tenth is left
+            out.
         servers: a fleet of so many; loads are those of all.
         dispatch: ``random``, ``round-robin``, ``least:2``, ``pack:6``.
         slot_s: fill :attr:`HybridRun.slots` with spans of so many seconds.
-        seed: of all random streams.
+        seed: seed of all random streams.
         set: values to change, as ``{"big.wake_ms": 50}``.
 
     Raises:
@@ -177,7 +179,7 @@ def hybrid_year(
         name: ``niccolini``, or a TOML file.
         policies: which policies; all if none.
         counts: a file of requests in each minute, hour ..., of all servers.
-        servers: how many servers share them.
+        servers: number of servers that share them.
         load_pct: scales counts to this mean load, in per cent of what both machines of all servers
             carry; as counted if none. The World Cup's fullest minute is 21 times its mean.
         days: counts are repeated or cut off; once through them if none.
@@ -188,8 +190,8 @@ def hybrid_year(
         accuracy_pct: a steady load is played until mean delay, 99th percentile and power have 95 %
             confidence intervals whose half width is this part of them, in per cent; all requests if
             none.
-        requests: of each steady load, at most.
-        seed: of all random streams.
+        requests: largest number of requests of each steady load.
+        seed: seed of all random streams.
         set: values to change, as ``{"big.wake_ms": 50}``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Whether this package stands in a clone or was installed, and what adds a part that is missing.
+"""Location of this package, in a clone or installed, and the ways to add missing parts.
 
 A clone holds everything. An installed package holds ``halfwink/data``, laid out like a clone, to
 which ``halfwink-workloads`` and ``halfwink-capture`` add; ``halfwink-live`` adds programs.
@@ -36,8 +36,9 @@ def clone() -> Path | None:
 
 
 def data() -> Path | None:
-    """What holds machines, workloads, studies and targets: ``$HALFWINK_HOME``, the clone, or this
-    package, in this order; None if that does not."""
+    """Returns the folder of machines, workloads, studies and targets: ``$HALFWINK_HOME``, the
+    clone, or this package, in this order; None if it has none.
+    """
     named = os.environ.get("HALFWINK_HOME")
     folder = Path(named) if named else clone() or _PACKAGE / "data"
     return folder if _holds(folder) else None
@@ -82,7 +83,7 @@ def preload_library(name: str) -> Path:
     """A library of ``halfwink-live``.
 
     Raises:
-        HalfwinkError: it is missing, with the line that adds it.
+        HalfwinkError: the library is missing, with the line that adds it.
     """
     path = _PACKAGE / "_native" / name
     if not path.exists() and not _make_live():
@@ -91,7 +92,7 @@ def preload_library(name: str) -> Path:
 
 
 def missing(what: str) -> str:
-    """That something of ``halfwink-live`` is, and what adds it."""
+    """Returns the message that a part of ``halfwink-live`` is missing, with the way to add it."""
     return f"{what} is missing; run: {fix('live')}"
 
 

@@ -23,13 +23,13 @@ SAID = "halfwink: interrupted; finished runs are kept, the same command goes on\
 
 
 def starting() -> None:
-    """From here on Ctrl-C ends the process at once; not where the shell has it ignored."""
+    """Lets Ctrl-C end the process at once from here on, unless the shell has it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _at_once)
 
 
 def running() -> None:
-    """From here on Ctrl-C raises `KeyboardInterrupt` in the main thread.
+    """Lets Ctrl-C raise `KeyboardInterrupt` in the main thread from here on.
 
     Does nothing if `starting` did nothing: the handler is somebody else's.
     """
@@ -60,7 +60,7 @@ def running() -> None:
 
 
 def ending() -> None:
-    """From here on Ctrl-C ends the process at once again, if the handler is one of ours."""
+    """Lets Ctrl-C end the process at once again, if the handler is one of ours."""
     handler = signal.getsignal(signal.SIGINT)
     if getattr(handler, "__module__", None) == __name__:
         signal.signal(signal.SIGINT, _at_once)
@@ -74,7 +74,7 @@ def _at_once(*_: object) -> None:
 
 
 def _unraisable(what: sys.UnraisableHookArgs) -> None:
-    """Where Python can only print an exception and go on, such as in a destructor."""
+    """Handles exceptions that Python can only print, such as in a destructor."""
     if isinstance(what.exc_value, KeyboardInterrupt):
         _at_once()
     sys.__unraisablehook__(what)

@@ -1,4 +1,4 @@
-"""What an I/O takes in the kernel of a recorded program."""
+"""Kernel work of an I/O in a recorded program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUMS = (
 
 
 def io_path(workload: str, beside: str | None = None) -> pl.DataFrame:
-    """What an I/O takes: a row for the recorded CPU.
+    """Returns the kernel work of an I/O: a row for the recorded CPU.
 
     Args:
         workload: a recorded workload by name, or a trace, of a program that submits I/Os by system

@@ -1,4 +1,4 @@
-"""What to run, by names."""
+"""Jobs to run, by names."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Job:
 
     Attributes:
         world: `halfwink list worlds`.
-        workload: as ``nginx``, ``ipv4@evaluation``, ``count@30``.
-        machine: as ``ev6-16``, ``westmere``, ``niccolini``.
+        workload: name such as ``nginx``, ``ipv4@evaluation``, ``count@30``.
+        machine: name such as ``ev6-16``, ``westmere``, ``niccolini``.
         technique: name, with values for some of its parameters: ``tap:wake=last``.
         set: values of the machine, of techniques' parameters (``tap:wake``) or of options, that
             tell this job from its neighbours: they stand in the column ``set`` of results. A
             mapping will do.
         options: options of the world that all jobs beside it have too, as ``instructions``. A
             mapping will do.
-        mutant: what machines are broken by (`halfwink.mutation`); nothing if None.
+        mutant: change that breaks the machines (`halfwink.mutation`); none if None.
     """
 
     world: str
@@ -84,13 +84,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is known of a job before it runs.
+    """Properties of a job before it runs.
 
     Attributes:
-        key: of everything that determines the result: equal jobs have equal keys.
-        work: how much there is to do, in the world's unit.
-        unit: that unit, as ``instructions`` or ``packets``.
-        pace: jobs with the same may share a run; None shares with nobody.
+        key: key of everything that determines the result: equal jobs have equal keys.
+        work: amount of work, in the world's unit.
+        unit: unit of work, such as ``instructions`` or ``packets``.
+        pace: key of shared runs: jobs with an equal one may share a run; None shares with none.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Where the machines, workloads, studies and targets are."""
+"""Access to machines, workloads, studies and targets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def trace_file(given: Path) -> Path:
     """A trace by its path, or that of a recorded workload by its name; a file comes first.
 
     Raises:
-        HalfwinkError: it is neither.
+        HalfwinkError: the name is neither.
     """
     if given.exists() or given.suffix or len(given.parts) != 1:
         return given
@@ -83,6 +83,6 @@ def build_id() -> str:
 
 
 def cache_dir() -> Path:
-    """Where results of ``reproduce`` and guests of ``capture`` are kept between calls."""
+    """Returns the folder in which results of ``reproduce`` and guests of ``capture`` are kept."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "halfwink"

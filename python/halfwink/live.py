@@ -34,10 +34,10 @@ PREFIX = "halfwink-delegate-"
 
 @dataclass(frozen=True)
 class Delegated:
-    """How a program ended, and what was counted.
+    """Exit status of a program, and the report of its calls.
 
     Attributes:
-        status: its exit status; 128 and the signal's number if a signal ended it.
+        status: exit status of the program; 128 and the signal's number if a signal ended it.
         report: counts, times in the unit of their names, modelled joules.
     """
 
@@ -49,7 +49,7 @@ def preload_library() -> Path:
     """The library that a program is made to load.
 
     Raises:
-        HalfwinkError: it has not been built.
+        HalfwinkError: the library has not been built.
     """
     return installed.preload_library("libhalfwink_delegate.so")
 
@@ -95,8 +95,8 @@ def delegate(
         least_bytes: transfers from this size on move under ``enough-work``.
         os_cpu: the CPU of the threads that make calls.
         pin: keep the program itself off that CPU.
-        spin_us: how long such a thread waits awake for the next call, in microseconds.
-        time_every: of so many calls in place one is timed.
+        spin_us: time for which such a thread spins for the next call, in microseconds.
+        time_every: one of this number of calls in place is timed.
         log: file for the policies' events and actions, for :func:`halfwink.replay`; written at the
             end, since the program that they come from may be anything.
         log_records: events that it can hold.
@@ -143,7 +143,7 @@ def measure(
     pair: tuple[int, int] | None = None,
     seconds_per_item: float = 1.0,
 ) -> dict[str, Any]:
-    """What this machine charges for ways to hand work to another core.
+    """Measures the cost of ways to hand work to another core on this machine.
 
     Args:
         only: names of items; all, if none are given.
@@ -179,7 +179,7 @@ def idle(
     """Watches how long CPUs are idle, exactly and as a logarithmic histogram tells (Mogul 2007).
 
     Args:
-        seconds: how long; without, until the command ends.
+        seconds: length of the watch; without it, until the command ends.
         command: a program to run meanwhile; if it runs longer than ``seconds``, it goes on unseen.
         mechanism: ``switch-records`` (needs root or CAP_PERFMON) or ``spinners``; the first that is
             allowed if none is named.
@@ -223,8 +223,9 @@ def _counts_file() -> Generator[Path]:
 
 
 def _clear_away(old: Path) -> None:
-    """Unlinks the file of a run that has ended: one of ours that nobody has locked. Process numbers
-    do not tell, since they are used again and differ between containers that share the folder."""
+    """Unlinks the file of a run that has ended: one of ours without a lock. Process numbers do not
+    tell, since they are used again and differ between containers that share the folder.
+    """
     try:
         handle = os.open(old, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -34,7 +34,7 @@ def server() -> Path:
     """The program that serves.
 
     Raises:
-        HalfwinkError: it was not built.
+        HalfwinkError: the server was not built.
     """
     found = installed.program(SERVER)
     if found is None:
@@ -44,24 +44,24 @@ def server() -> Path:
 
 @dataclass(frozen=True)
 class Device:
-    """What is served, and how.
+    """Settings of a block device.
 
     Attributes:
         unix: socket of the file system at which to listen.
-        tcp: or HOST:PORT; whoever reaches it may read and write.
+        tcp: address HOST:PORT instead; every client that can reach it may read and write.
         vhost: or a socket for virtual machines (vhost-user-blk), which no policy serves.
-        queues: of that, a thread each.
+        queues: number of queues with ``vhost``, each with a thread.
         ublk: or a disk of this machine: /dev/ublkbN for this N, or `any`.
         ram: memory of so many bytes (64K, 256M, 1G).
         file: or a file, or a block device, as large as it is.
-        io: how a file is read and written: uring, sync, auto.
+        io: interface for reads and writes of a file: uring, sync, auto.
         direct: whole blocks of a file go past the page cache, by io_uring.
-        latency_us: of memory that pretends to be a device, in the mean.
-        seed: of those latencies.
-        read_only: nothing may be written.
-        export: its name.
+        latency_us: mean latency of memory as a modelled device.
+        seed: seed of these latencies.
+        read_only: rejects all writes.
+        export: name of the export.
         policy: completion policy, with parameters.
-        rest: how a thread without work rests.
+        rest: rest of a thread without work.
         cpus: CPUs that serve, a thread each, the first of which hears (default: all allowed).
         pin: threads are kept to their CPUs.
         connections: at once.
@@ -89,10 +89,10 @@ class Device:
     log: Path | None = None
 
     def words(self) -> list[str]:
-        """The same as arguments of the server.
+        """Returns the settings as arguments of the server.
 
         Raises:
-            HalfwinkError: something of clients is said of a disk that has none.
+            HalfwinkError: an option on clients was given for a disk, which has none.
         """
         if self.ublk is not None:
             for name in ("export", "connections", "queues"):
@@ -130,11 +130,11 @@ class Block:
     """A device at work, from its making until :meth:`stop`.
 
     Args:
-        device: what is served.
-        seconds: how long (default: until it is stopped).
+        device: settings of the device.
+        seconds: length of the run (default: until it is stopped).
 
     Raises:
-        HalfwinkError: what was asked for cannot be.
+        HalfwinkError: the request is invalid.
         RunError: the machine does not allow it.
     """
 
@@ -166,12 +166,12 @@ class Block:
 
     @property
     def pid(self) -> int:
-        """Of the server's process."""
+        """Number of the server's process."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Tells whether it serves."""
         return self._process.poll() is None
 
     def __enter__(self) -> Self:
@@ -199,14 +199,14 @@ class Block:
             Counts, measured times of stages and threads, ledger: see docs/techniques/live-block.md.
 
         Raises:
-            RunError: it failed, or does not end.
+            RunError: the server failed, or does not end.
         """
         if self.is_running:
             self._process.send_signal(signal.SIGTERM)
         return self.wait(PATIENCE_S)
 
     def wait(self, seconds: float | None = None) -> dict[str, Any]:
-        """Until it has ended, so long at most; what it has done."""
+        """Waits until it has ended, at most this long; returns its report."""
         try:
             _, said = self._process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

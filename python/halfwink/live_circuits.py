@@ -50,15 +50,15 @@ class Setting:
     """A fabric of network namespaces.
 
     Attributes:
-        hosts: how many.
+        hosts: number of hosts.
         slot_us: length of a slot with its night.
         night_us: length of a night.
-        gbps: what a wire carries; rounded to whole bytes in a microsecond.
+        gbps: rate of a wire; rounded to whole bytes in a microsecond.
         technique: schedule of circuits, with parameters.
-        tokens: when a host may send.
-        margin_us: how long before a day's end the last frame must be sent.
+        tokens: scheme that limits a host's frames.
+        margin_us: time before a day's end at which the last frame must be sent.
         mtu: longest IP packet, in bytes.
-        spin_us: how long before a day a host waits awake.
+        spin_us: time before a day for which a host spins.
         spin_share: share of its time for which it does so, at most.
         realtime: ask for real-time priority.
     """
@@ -108,17 +108,17 @@ class Setting:
 
     @property
     def bytes_per_us(self) -> int:
-        """What a wire carries."""
+        """Rate of a wire, in bytes per microsecond."""
         return max(1, round(self.gbps * 125))
 
     @property
     def wire_gbps(self) -> float:
-        """What a wire carries, as it is emulated: whole bytes in a microsecond."""
+        """Rate of a wire as it is emulated: whole bytes in a microsecond."""
         return self.bytes_per_us / 125
 
     @property
     def frame_us(self) -> float:
-        """How long the longest frame is on the wire."""
+        """Time of the longest frame on the wire."""
         return (self.mtu + ETHERNET) / self.bytes_per_us
 
     @property
@@ -128,7 +128,7 @@ class Setting:
 
     @property
     def fabric(self) -> tuple[int, float, float, float]:
-        """The same for the native module."""
+        """Fabric as the native module takes it."""
         return (self.hosts, self.slot_us, self.night_us, self.wire_gbps)
 
 
@@ -182,11 +182,11 @@ class Circuits:
 
     @property
     def star(self) -> Star:
-        """The namespaces."""
+        """Namespaces of the fabric."""
         return self._star
 
     def start_switch(self) -> None:
-        """Begins the switch."""
+        """Starts the switch."""
         setting = self.setting
         config = {
             "interfaces": [wire(n) for n in range(setting.hosts)],
@@ -233,7 +233,7 @@ class Circuits:
         self._hosts.pop(host).kill()
 
     def report(self, *, from_zero: bool = False) -> dict[str, Any]:
-        """What all have counted, and `summary` of it."""
+        """Returns the counters of switch and hosts, and their `summary`."""
         switch = {} if self._switch is None else self._switch.report(from_zero=from_zero)
         hosts = [self._hosts[n].report(from_zero=from_zero) for n in sorted(self._hosts)]
         return {"switch": switch, "hosts": hosts}
@@ -303,7 +303,7 @@ def measure(
 
     Args:
         setting: the fabric.
-        seconds: how long it is counted.
+        seconds: length of the measurement, in seconds.
         idle: no load.
         run: a shell command for each host instead of the load; it is counted until all have ended.
         log: file for the events of the schedule.
@@ -388,10 +388,10 @@ class Transfer:
     """A file that went from host 0 to host 1 by HTTP.
 
     Attributes:
-        size: its bytes.
-        equal: whether the checksum is the same at both ends.
-        seconds: how long it took.
-        report: what switch and hosts counted meanwhile.
+        size: size in bytes.
+        equal: tells whether the checksum is the same at both ends.
+        seconds: duration of the transfer.
+        report: counters of switch and hosts meanwhile.
     """
 
     size: int

@@ -43,13 +43,13 @@ def preload_library() -> Path:
     """The library that a server is made to load.
 
     Raises:
-        HalfwinkError: it has not been built.
+        HalfwinkError: the library has not been built.
     """
     return installed.preload_library("libhalfwink_preheat_preload.so")
 
 
 def environment(shared: Path) -> dict[str, str]:
-    """What a server must be started with to report in ``shared``."""
+    """Returns the environment in which a server reports in ``shared``."""
     before = os.environ.get("LD_PRELOAD")
     library = str(preload_library())
     preload = f"{library}:{before}" if before else library
@@ -61,8 +61,8 @@ class Running:
     """A server that answers.
 
     Attributes:
-        process: what was started.
-        address: where it listens.
+        process: process of the server.
+        address: address that it listens on.
         pid: the process that answers; 0 for the one that says so when greeted.
     """
 
@@ -73,15 +73,16 @@ class Running:
 
 @dataclass(frozen=True)
 class Server:
-    """How a server is started for a measurement, and what is said to it.
+    """Start of a server for a measurement, and the requests that it gets.
 
     Attributes:
-        program: its name in ``halfwink.programs``.
+        program: name of the program in ``halfwink.programs``.
         greeting: sent once on each connection.
         request: sent to be measured; without effects, its answer always as long.
-        command: of a folder and a port, after writing what it needs there.
-        user: whom it runs as; nobody else than us by default.
-        pid: of the started process, the one that answers.
+        command: command line, from a folder and a port, after writing the files that it needs
+            there.
+        user: user that it runs as; the present one by default.
+        pid: number of the process that answers, from the started one.
     """
 
     program: str
@@ -310,15 +311,15 @@ def self_test(
 
 
 def without_library(name: str, *, starts: int = STARTS, rounds: int = 1000) -> dict[str, Any]:
-    """A server with the preload library that nobody announces to, beside one without, and for
-    comparison two without: warm requests, by turns.
+    """Compares a server with the preload library, but without announcements, with one that has no
+    library, and for comparison two without: warm requests, by turns.
 
     Two starts of one program differ, by where the kernel puts their memory: what a start gives is
     one measurement, and there are several.
 
     Args:
         name: one of ``SERVERS``.
-        starts: of each pair of servers.
+        starts: number of starts of each pair of servers.
         rounds: pairs of requests of each start.
 
     Returns:

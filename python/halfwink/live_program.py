@@ -1,4 +1,4 @@
-"""What live programs have in common: each works from its making until it is stopped."""
+"""Shared parts of live programs: each works from its creation until it is stopped."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LiveProgram:
     """A program at work, from its making until :meth:`stop`.
 
     Args:
-        program: what works.
-        path: its description (TOML).
+        program: native object of the program.
+        path: path of its description (TOML).
     """
 
     def __init__(self, program: Native, path: str | Path) -> None:
@@ -68,7 +68,7 @@ class LiveProgram:
             Paths of what has changed in the description.
 
         Raises:
-            HalfwinkError: what is wrong; then nothing changes.
+            HalfwinkError: the description is invalid; then nothing changes.
         """
         return self._program.reload(str(path or self.path))
 
@@ -82,11 +82,11 @@ class LiveProgram:
 
     @property
     def is_running(self) -> bool:
-        """Whether all its threads are at work."""
+        """Tells whether all its threads are running."""
         return self._program.is_running()
 
     def metrics(self) -> str:
-        """What it counts, as OpenMetrics text."""
+        """Returns its counters as OpenMetrics text."""
         return self._program.metrics()
 
     def serve_metrics(self, address: str) -> _core.Metrics:

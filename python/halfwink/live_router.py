@@ -28,7 +28,7 @@ class LiveRouter(LiveProgram):
     :meth:`stop` forwards what has arrived.
 
     Args:
-        path: its description (TOML).
+        path: path of its description (TOML).
         log: file for its policy's events and actions, written as they come, for
             :func:`halfwink.replay`.
 
@@ -49,20 +49,20 @@ class LiveRouter(LiveProgram):
         packets: int,
         mean_bytes: float = MEAN_BYTES,
     ) -> dict[str, float]:
-        """What the described machine would have drawn; nothing here reads a meter.
+        """Returns the modelled energy of the described machine; nothing here reads a meter.
 
         Args:
-            times: for each core, seconds in each of :data:`STATES`.
-            duration_s: how long it was.
+            times: seconds in each of :data:`STATES`, for each core.
+            duration_s: length of the time.
             packets: packets received then.
-            mean_bytes: their mean length.
+            mean_bytes: mean length of these packets.
         """
         rows = [list(core) for core in times]
         return self._router.modelled(rows, duration_s, packets, mean_bytes)
 
 
 def costs(repeats: int = 101) -> pl.DataFrame:
-    """What each element of the data plane costs on this machine.
+    """Measures the cost of each element of the data plane on this machine.
 
     Args:
         repeats: batches of 1,024 packets, of which each figure is the median.

@@ -29,7 +29,7 @@ class LiveSteer(LiveProgram):
     requests in service; latencies in microseconds.
 
     Args:
-        path: its description (TOML).
+        path: path of its description (TOML).
         log: file for its policy's events and actions, written as they come, for
             :func:`halfwink.replay`.
 
@@ -45,5 +45,5 @@ class LiveSteer(LiveProgram):
 
     @property
     def address(self) -> str:
-        """Where it listens: ``HOST:PORT``."""
+        """Address that it listens on: ``HOST:PORT``."""
         return self._steer.address()

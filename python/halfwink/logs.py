@@ -24,9 +24,9 @@ class Replay:
     Attributes:
         log: the file.
         header: world, technique, machine, workload, set and build of who wrote it.
-        policies: how many were told lines.
+        policies: number of policies that got lines.
         lines: told, ``events`` and ``timers`` among them.
-        actions: that were the same.
+        actions: number of actions that were the same.
         unheard: lines after a gap, which could not be told.
         last_ps: time of the last line, in picoseconds.
         ended: ``{"whole": footer}``, or ``{"cut": {"torn": ...}}`` for a program that was killed or
@@ -49,7 +49,7 @@ class Replay:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the policies decided as the log says, as far as it could be told."""
+        """Tells whether the policies decided as the log says, as far as it could be replayed."""
         return self.first_difference is None
 
 
@@ -74,7 +74,7 @@ class Beside:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both decide alike, policy by policy."""
+        """Tells whether both decide alike, policy by policy."""
         return self.first is None and not self.alone
 
 
@@ -89,7 +89,7 @@ def replay(log: Path | str, *, technique: str | None = None) -> Replay:
         technique: another than the log's: where would that have decided otherwise?
 
     Raises:
-        HalfwinkError: it is no such log, or names what is not there; file, line, one line.
+        HalfwinkError: the file is not such a log, or names something unknown; file, line, one line.
     """
     return Replay(str(log), **library().replay(str(log), technique))
 
@@ -105,7 +105,7 @@ def beside(a: Path | str, b: Path | str) -> Beside:
 
 
 def paths(log: Path | str, jobs: Sequence[Job]) -> list[Path]:
-    """Where each job's log goes.
+    """Returns the path of each job's log.
 
     The only job's is ``log``. Several have each their own beside it, named after what tells them
     apart: ``run.log`` becomes ``run-tap.log``. In a folder (one that exists, or a name that ends in

@@ -31,13 +31,13 @@ SHARE, LEAST = 0.125, 150_000
 
 @dataclass(frozen=True)
 class Mutants:
-    """What breaking the models does to the targets that they meet.
+    """Effect of breaking the models on the targets that they meet.
 
     Attributes:
-        mutants: those that were tried: ``name``, ``what``.
+        mutants: mutants that were tried: ``name``, ``what``.
         asked: ids of the targets that were looked at.
-        met: those of them that are met, whatever kills them.
-        killed: for each mutant the ids of those that are not met under it.
+        met: ids of targets that are met, whatever kills them.
+        killed: ids of the targets that are not met under each mutant.
     """
 
     mutants: list[dict[str, Any]]
@@ -52,7 +52,7 @@ class Mutants:
         return [id for id in self.met if id not in killed]
 
     def by_target(self) -> dict[str, list[str]]:
-        """For each target that is met, the mutants that kill it."""
+        """Returns the mutants that kill each target that is met."""
         found: dict[str, list[str]] = {id: [] for id in self.met}
         for mutant, ids in self.killed.items():
             for id in ids:
@@ -79,7 +79,7 @@ def mutants(
         quick: the quick ones alone.
 
     Raises:
-        HalfwinkError: nothing is named so.
+        HalfwinkError: a name is unknown.
         RunError: a study failed under a mutant.
     """
     known, only = library().mutants(), names(only)

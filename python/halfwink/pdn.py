@@ -36,7 +36,7 @@ def ngspice(deck: str) -> list[float]:
 
     Raises:
         HalfwinkError: ngspice is missing.
-        RunError: it did not understand the deck.
+        RunError: ngspice did not understand the deck.
     """
     program = find("ngspice").path
     if program is None:

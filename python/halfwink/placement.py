@@ -1,4 +1,4 @@
-"""Where kernel code ran, and what that cost: tables over results whose techniques watch it."""
+"""Places and costs of kernel work: tables over results whose techniques record it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def placements(results: Results) -> pl.DataFrame:
 
 
 def kernel_calls(results: Results) -> pl.DataFrame:
-    """What the kernel is entered for, and how long that takes on either kind of core.
+    """Returns the causes of kernel entries, and their duration on either kind of core.
 
     One row per workload, machine, set and cause, most time first: ``invocations`` and
     ``mean_instructions`` in one run, mean times ``own_core_us`` and ``os_core_us`` over all runs in

@@ -40,7 +40,7 @@ GO_ON = "finished runs are kept, the same command goes on"
 
 
 class Line(Protocol):
-    """How a job that runs elsewhere and its client know of each other. It travels with the job."""
+    """Connection between a job that runs elsewhere and its client. It travels with the job."""
 
     def attach(self) -> Attached:
         """Called where the job runs, in its thread, before it begins."""
@@ -51,7 +51,9 @@ class Attached(Protocol):
     """One end of a line: where the job runs."""
 
     def stopped(self) -> bool:
-        """Whether nobody wants the result any more. It may be asked from another thread."""
+        """Returns whether the client no longer wants the result. It may be called from another
+        thread.
+        """
         ...
 
     def tell(self, ticket: str, done: int) -> None:
@@ -67,7 +69,7 @@ class FolderLine:
         self.folder = folder
 
     def attach(self) -> Attached:
-        """See Line."""
+        """Attaches in the worker, see Line."""
         return _Folder(Path(self.folder))
 
 
@@ -97,7 +99,7 @@ class DaskLine:
         self.topic = topic
 
     def attach(self) -> Attached:
-        """See Line."""
+        """Attaches in the worker, see Line."""
         return _Task(self.topic, import_module("distributed").get_worker())
 
 
@@ -165,7 +167,7 @@ class Pool:
         as this machine has processors.
 
         Raises:
-            HalfwinkError: it has no ``submit``.
+            HalfwinkError: the object has no ``submit``.
         """
         if not callable(getattr(pool, "submit", None)):
             raise HalfwinkError(
@@ -177,7 +179,7 @@ class Pool:
 
     @property
     def name(self) -> str:
-        """What it is, in messages."""
+        """Returns the name for messages."""
         return f"executor {type(self._pool).__name__}"
 
     def count(self) -> int:
@@ -280,7 +282,7 @@ class Pool:
             raise RunError(f"{self.name}: {self._why(error)}; {GO_ON}") from error
 
     def _why(self, error: BaseException) -> str:
-        """What became of a job that neither ended nor was stopped from here."""
+        """Describes the failure of a job that neither ended nor was stopped from here."""
         if isinstance(error, CancelledError | asyncio.CancelledError):
             return f"it gave up a job: {error or 'cancelled'}"
         return f"{type(error).__name__}: {error}"
@@ -292,8 +294,10 @@ def _put(ready: SimpleQueue[str], ticket: str, future: Any) -> None:
 
 
 class _Same:
-    """That workers compute what was asked for: a result is stored under the key that was worked
-    out here, so one of another version, or over another file of the same name, must not pass."""
+    """Check that workers compute what was requested: a result is stored under the key that was
+    computed here, so a worker of another version, or with another file of the same name, must be
+    rejected.
+    """
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, str, str]] = set()
@@ -313,15 +317,16 @@ class _Same:
 
 
 class Dask(Pool):
-    """A Dask cluster. Stopping reaches what its workers have begun, also when the client is killed:
-    the scheduler then cancels what nobody waits for."""
+    """A Dask cluster. Stopping reaches running jobs, also when the client is killed: the scheduler
+    then cancels jobs without a client.
+    """
 
     def __init__(self, address: str | None = None, *, client: Any = None) -> None:
         """Connects to a scheduler, as ``tcp://HOST:PORT``; without one, starts a cluster of a
         worker process for each processor of this machine, which ends with this process.
 
         Raises:
-            HalfwinkError: dask is not installed, or nobody answers at the address; one line.
+            HalfwinkError: dask is not installed, or the address does not answer; one line.
         """
         try:
             distributed: Any = import_module("distributed")
@@ -343,7 +348,7 @@ class Dask(Pool):
 
     @property
     def name(self) -> str:
-        """See Pool."""
+        """Returns the name for messages."""
         return "executor dask"
 
     def count(self) -> int:

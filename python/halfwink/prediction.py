@@ -38,7 +38,7 @@ class Address(Protocol):
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """Address, HOST:PORT."""
         ...
 
 
@@ -64,8 +64,8 @@ class Prediction:
             cent.
         errors: means of the absolute errors over the loads, per threshold.
         gamma: exponent of size of each pool, fitted freely.
-        alpha_ms: of each pool.
-        beta_ms: of each pool, per kB, with 1, 2 ... in service.
+        alpha_ms: alpha of each pool.
+        beta_ms: beta of each pool, per kB, with 1, 2 ... in service.
     """
 
     rows: pl.DataFrame
@@ -97,11 +97,12 @@ def experiment(
         workload: count, readfile, ksort or compress.
         thresholds: concurrent requests from which on the big pool serves.
         loads: per cent of what both pools carry.
-        requests: of each load, and of the calibration with each number in service.
-        files: of the data set.
+        requests: number of requests of each load, and of the calibration with each number in
+            service.
+        files: number of files in the data set.
         repeat: the work is done so many times.
         slow: a request takes so many times its processor time, small and big.
-        seed: of files and arrivals.
+        seed: seed of files and arrivals.
         tell: told of each step.
 
     Raises:
@@ -222,8 +223,9 @@ def predict(folder: Path | str) -> Prediction:
 
 
 def recorded_prototype() -> dict[str, pl.DataFrame]:
-    """What the simulator predicts of the prototype that is shipped as a recording: the tables that
-    targets query."""
+    """Returns the simulator's predictions of the prototype that is shipped as a recording: the
+    tables that targets query.
+    """
     found = predict(root() / "workloads/prototype")
     gamma = pl.DataFrame({"pool": list(found.gamma), "gamma": list(found.gamma.values())})
     return {
@@ -258,12 +260,12 @@ def proxy(
     """The steering proxy before both pools.
 
     Args:
-        folder: for its description.
+        folder: folder for its description.
         pools: small and big.
-        policy: of the proxy.
+        policy: policy of the proxy.
         threshold: concurrent requests from which on the big pool serves.
-        power: how the big pool sleeps, in TOML; neither sleeps if it is not said, as on the thesis'
-            prototype.
+        power: sleep mechanism of the big pool, in TOML; by default neither sleeps, as on the
+            thesis' prototype.
         log: file for the policy's events.
     """
     path = folder / "steer.toml"

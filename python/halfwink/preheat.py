@@ -59,14 +59,14 @@ def simulate(
     Args:
         workload: a recorded service, or a trace (.hwt) that marks requests.
         machine: a chip; one core of it is used.
-        requests: to measure, at most; those before them are trained with.
+        requests: largest number of requests to measure; those before them serve for training.
         training: requests whose dumps are intersected.
         sleep_us: before each request.
-        lead_us: from the announcement of a request to its arrival.
+        lead_us: time from the announcement of a request to its arrival.
         set: values of the machine to change, as ``{"gating.wake_up_ns": "35000"}``.
 
     Raises:
-        HalfwinkError: nothing is named so, there are no requests, or a number cannot be.
+        HalfwinkError: a name is unknown, there are no requests, or a number is out of range.
         RunError: the trace is damaged.
     """
     if requests < 1 or training < 1:

@@ -1,4 +1,4 @@
-"""What the kernel does in a workload: how often, why, how long, and what it does to the caches.
+"""Kernel work of a workload: frequency, causes, lengths, and effects on the caches.
 
 from halfwink.profiles import os_profile, os_profiles
 
@@ -29,18 +29,19 @@ class OsProfile(Frames):
         totals: facts and values; shares are of 1.
         entries: a row per cause of kernel entries: invocations, their lengths, user instructions
             before them, interrupts and halts inside.
-        lengths: how many runs of each length, by cause and mode: exact.
+        lengths: exact number of runs of each length, by cause and mode.
         thresholds: invocations and their instructions up to a length, and beyond it.
         levels: accesses, misses and evicted lines by cache and privilege; an evicted line is the
             user's or the kernel's by who brought it in.
         evictions: evictions by the kernel, by length of the invocation that caused them.
         footprint: distinct 64-byte lines touched by user code alone, the kernel alone, both.
-        privileged_totals: as ``totals``, on a machine with register windows and software-filled
-            TLBs (``machines/entries/ultrasparc-iii.toml``): their traps are kernel entries too;
-            and what handlers are of the kernel's instructions, also inside other runs.
-        privileged_entries: as ``entries``, likewise; the traps are of kind ``trap``.
-        privileged_lengths: as ``lengths``, likewise.
-        privileged_thresholds: as ``thresholds``, likewise.
+        privileged_totals: values as ``totals``, on a machine with register windows and
+            software-filled TLBs (``machines/entries/ultrasparc-iii.toml``): their traps are kernel
+            entries too; and the share of handlers in the kernel's instructions, also inside other
+            runs.
+        privileged_entries: rows as ``entries``, on that machine; the traps are of kind ``trap``.
+        privileged_lengths: rows as ``lengths``, on that machine.
+        privileged_thresholds: rows as ``thresholds``, on that machine.
     """
 
     totals: pl.DataFrame
@@ -65,7 +66,7 @@ def os_profile(workload: str, *, caches: str = "ev6", set: Settings | None = Non
         set: values of the machine to change, as ``{"l2.size": "512KB"}``.
 
     Raises:
-        HalfwinkError: nothing is named so, or the workload needs more than one core.
+        HalfwinkError: a name is unknown, or the workload needs more than one core.
         RunError: the trace is damaged.
     """
     return OsProfile(**frames(library().os_profile(workload, caches, pairs(set))))

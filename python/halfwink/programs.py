@@ -38,12 +38,13 @@ class Program(NamedTuple):
     """A program that something needs.
 
     Attributes:
-        name: of the program.
-        packages: of Debian 12 that have it, and what it does not run without.
-        used_by: who needs it: a command of halfwink, `tests`, or `bench`.
+        name: name of the program.
+        packages: packages of Debian 12 that have it, and those that it does not run without.
+        used_by: users of the program: a command of halfwink, `tests`, or `bench`.
         files: patterns of files that must be there too.
         made_by: programs that make it when it is first wanted, instead of itself.
-        module: of Python, which it is instead of a program; then packages are those of pip.
+        module: module of Python, if it is that instead of a program; then packages are those of
+            pip.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Program(NamedTuple):
 
     @property
     def path(self) -> str | None:
-        """Where it is, or what it is made from; none if anything of it is missing."""
+        """Returns the place of the program, or its parts; None if any part is missing."""
         if self.module:
             found = find_spec(self.module)
             return found.origin if found else None
@@ -74,7 +75,7 @@ class Program(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """That it is missing, with the line that adds it."""
+        """Returns the message that it is missing, with the line that adds it."""
         return f"{self.name} is missing; run: {self.fix}"
 
 
@@ -156,7 +157,7 @@ def find(name: str) -> Program:
     """A program of the list.
 
     Raises:
-        KeyError: it is not on the list, so nobody would install it.
+        KeyError: the name is not on the list, so no script would install it.
     """
     return _BY_NAME[name]
 

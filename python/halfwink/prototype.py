@@ -62,12 +62,12 @@ def dataset(
 
     Args:
         folder: a new or empty folder, or one made by this.
-        files: how many; the thesis has 250,000 (10 GB).
-        min_bytes: of the smallest possible file.
-        max_bytes: of the largest possible.
+        files: number of files; the thesis has 250,000 (10 GB).
+        min_bytes: size of the smallest possible file.
+        max_bytes: size of the largest possible file.
         mean_bytes: mean of the law; the shape is solved from it.
-        seed: of sizes and text.
-        threads: that write at once; as many as CPUs if it is not said.
+        seed: seed of sizes and text.
+        threads: number of threads that write; by default as many as CPUs.
         progress: told of how many files are written.
 
     Returns:
@@ -195,9 +195,9 @@ def load(
         clients: instead, so many that each ask again as soon as they are answered.
         arrivals: ``poisson``, ``constant``, ``world-cup``, ``evaluation`` (see `traffic.profile`),
             or a file (see `arrival_times`).
-        seconds: how long.
+        seconds: length of the load, in seconds.
         requests: ends after so many.
-        seed: of arrivals and files.
+        seed: seed of arrivals and files.
         log: file for every request, CSV ``at_s,bytes,latency_s,service_s,status,backend``.
         options: ``workload``, ``files``, ``path``, ``connections``, ``http2``, ``timeout_s``,
             ``warm_up_s``, ``backend_header``, ``spin_us``.
@@ -245,11 +245,11 @@ def calibrate(
     Args:
         pools: names with addresses, ``{"small": "http://...", "big": "unix:..."}``.
         workload: which.
-        requests: of each N, over all rounds.
+        requests: number of requests of each N, over all rounds.
         rounds: turns.
         seconds: longest time of one run.
         threads: highest N; as many as the pool has workers if it is not said.
-        seed: of the files that are picked.
+        seed: seed of the files that are picked.
         tell: told of each run.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a run saves and costs, relative to the baseline's run of the same work."""
+"""Savings and costs of a run, relative to the baseline's run of the same work."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def with_beyond_idle(runs: pl.DataFrame, world: str) -> pl.DataFrame:
 
 
 def sleeps(technique: str, world: str) -> bool:
-    """Whether a technique, with any parameters and modifiers, rivals idle states."""
+    """Returns whether a technique, with any parameters and modifiers, rivals idle states."""
     return family_of(technique, world) in SLEEPERS
 
 

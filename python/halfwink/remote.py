@@ -39,7 +39,7 @@ class Remote:
 
     @classmethod
     def at(cls, url: str) -> Remote:
-        """What is at a URL; nothing is asked of it yet.
+        """Returns the place at a URL, without contacting it yet.
 
         Raises:
             HalfwinkError: fsspec, or its driver for that kind of URL, is not installed, or nothing
@@ -67,7 +67,7 @@ class Remote:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last part of the path."""
         return PurePosixPath(self._path).name
 
     @property
@@ -99,7 +99,7 @@ class Remote:
         return {PurePosixPath(path).name for path in found}
 
     def exists(self) -> bool:
-        """Whether it is there now."""
+        """Returns whether it exists now."""
         with self._reaching():
             self._system.invalidate_cache()
             return self._system.exists(self._path)
@@ -151,7 +151,7 @@ class Remote:
 
 
 def _line(error: Exception) -> str:
-    """What an error says, in a line, of those that say nothing its kind."""
+    """Returns the message of an error in a line, or its kind if it has none."""
     said = getattr(error, "strerror", None) or str(error)
     return " ".join(said.split()) or type(error).__name__
 

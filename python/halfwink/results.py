@@ -60,7 +60,7 @@ class Results:
     Every table is also an attribute: ``results.counters``.
 
     Attributes:
-        world: where they were played.
+        world: world in which they were played.
         tables: all tables by name, each row led by workload, machine, set and technique: ``run``,
             ``ledger``, ``host`` (what the host took), and the world's own. Units stand last in the
             names of columns; energies and times are modelled.
@@ -91,11 +91,12 @@ class Results:
         return self.tables["ledger"]
 
     def has(self, name: str) -> bool:
-        """Whether the world has this table and the runs filled it."""
+        """Returns whether the world has this table and the runs filled it."""
         return name in self.tables and not self.tables[name].is_empty()
 
     def table(self) -> pl.DataFrame:
-        """What each technique saves and costs, one row per workload, machine and technique.
+        """Returns the savings and costs of each technique, one row per workload, machine and
+        technique.
 
         Where seeds were swept these are means over them; ``power_low_w`` and ``power_high_w`` are
         the 95 % interval of ``power_w``, where one is known.
@@ -107,7 +108,7 @@ class Results:
         return runs.select(*IDENTITY, *shown, *known)
 
     def verdict(self) -> Verdict:
-        """What all of it says, in sentences: who wins, at what cost, beyond what idle states do."""
+        """Returns the verdict in sentences: the winner, its cost, and its gain over idle states."""
         from halfwink.verdict import verdict
 
         return verdict(self)
@@ -124,7 +125,7 @@ class Results:
         return savings(self)
 
     def query(self, sql: str) -> pl.DataFrame:
-        """What SQL finds in the tables, by their names, and in ``runs``.
+        """Queries the tables by their names, and ``runs``, in SQL.
 
         In ``runs`` each swept value has a column; in names of columns what SQL cannot spell without
         quotes is ``_``: ``gating_wake_up_ns``.
@@ -149,11 +150,11 @@ class Results:
 
 
 def open_results(folder: Place | str) -> Results:
-    """Results of a finished run, from its folder or URL.
+    """Opens the results of a finished run, from its folder or URL.
 
     Raises:
-        HalfwinkError: it is no such folder, or an older halfwink wrote it.
-        OSError: nobody answers at the URL.
+        HalfwinkError: the folder is not a run, or an older halfwink wrote it.
+        OSError: the URL does not answer.
     """
     folder = place(folder)
     for name in (f"{RUN_FILE}.parquet", STUDY_FILE):
@@ -171,8 +172,8 @@ def study_of(folder: Place) -> dict[str, Any]:
     """The study of a finished run, as it was run.
 
     Raises:
-        HalfwinkError: it is none; one line.
-        OSError: nobody answers at the URL.
+        HalfwinkError: the folder is not a run; one line.
+        OSError: the URL does not answer.
     """
     path = folder / STUDY_FILE
     if not isinstance(path, Remote):

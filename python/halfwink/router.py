@@ -42,7 +42,7 @@ class RouterExperiments(Frames):
         facts: values of the description, by name.
         parts: parts of the router in three scenarios, in watts.
         points: cores x P-state at the highest rate.
-        partial: the same below it.
+        partial: results below that load.
         ladder: the best operating point and PowerSave's for each rate.
         naps: cores x sleep state x rate.
         held: power and delay with all cores held in a state.
@@ -81,7 +81,7 @@ def software_router(
         apps: which applications; all if none.
         policies: which techniques, with parameters (``metronome:threads=2``); all if none.
         profile: ``evaluation``, or loads in per cent of the peak rate, as ``"5,20,80"``.
-        seed: of all random streams.
+        seed: seed of all random streams.
         set: values to change, as ``{"nic.ring": 1024}``.
 
     Raises:

@@ -43,7 +43,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Sample:
-    """What samples say of a workload. Times and energies are modelled.
+    """Estimates from samples of a workload. Times and energies are modelled.
 
     Attributes:
         facts: workload, machine, load, and in instructions: how long the stream is, ``period``,
@@ -75,7 +75,7 @@ class Sample:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def warnings(self) -> list[str]:
-        """What makes the figures worth less, a line each."""
+        """Returns warnings that make the figures less reliable, a line each."""
         facts = self.facts
         left = facts["instructions"] - facts["first"]
         found = cold_start.share(left, facts["l3_misses"], facts["l3_cold_fills"])
@@ -117,11 +117,12 @@ def sample(
             is always among them.
         machine: a machine, or a file.
         set: values of the machine to change.
-        windows: how many; as many as fit but no more than 200 if neither this nor period is given.
+        windows: number of windows; by default as many as fit, up to 200, if no period is given
+            either.
         period: instructions from one window to the next.
         unit: instructions measured of each window.
         warm_up: instructions played in detail before them.
-        instructions: of the workload, at most.
+        instructions: largest number of instructions of the workload.
         skip: instructions before which no window begins.
         seed: chooses where the first window begins.
         precision_pct: a wanted half width of the intervals, to be told how many windows it takes.

@@ -1,4 +1,4 @@
-"""How much of what was published is predicted: counts by work and area, and their table."""
+"""Share of published results that is predicted: counts by work and area, and their table."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ UNJUDGED: tuple[str, ...] = ("analogue", "undetermined", "not-yet")
 
 @dataclass(frozen=True)
 class Score:
-    """What the verdicts of some targets add up to.
+    """Sums of the verdicts of some targets.
 
     Attributes:
-        name: whose they are.
+        name: name of the group of targets.
         good: predictions from runs that are as published.
-        judged: those and the ones that are not.
-        held_out_good, held_out_judged: the same of targets that were set apart beforehand.
-        median_error_pct: of predicted numbers, relative to the published ones; None without any.
+        judged: number of these and of those that are not as published.
+        held_out_good, held_out_judged: counts of targets that were set apart beforehand.
+        median_error_pct: median error of predicted numbers, relative to the published ones; None
+            without any.
         killed, met: predictions that a mutant of the models breaks, of those that are met.
-        apart: how many of each other verdict.
+        apart: counts of each other verdict.
     """
 
     name: str

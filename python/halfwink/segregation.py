@@ -29,7 +29,7 @@ ADAPTIVE = ("bank-choice", "way-allocator", "ucp")
 
 @dataclass(frozen=True)
 class Segregation(Frames):
-    """What sharing rules make of one workload's references to its second level.
+    """Effects of sharing rules on one workload's references to its second level.
 
     Time is modelled: an instruction a cycle, and every look-up and every miss waited for (Nellans
     2014, Sec 4.5.2, 5.1).
@@ -38,8 +38,8 @@ class Segregation(Frames):
         schemes: a row for each rule: what it sets, reads and misses by privilege, what they cost
             in cycles, and ``gain_pct``, per cent of throughput over one LRU stack with the
             latencies asked for; ``equal_gain_pct``, the same with a bank as slow as the whole.
-        facts: by name: instructions, the kernel's share, misses per thousand instructions if each
-            set had the best rule of a kind for itself.
+        facts: values by name: instructions, the kernel's share, misses per thousand instructions if
+            each set had the best rule of a kind for itself.
         curves: hits by route, side and recency: a side with n ways hits the first n sums.
     """
 
@@ -52,8 +52,10 @@ class Segregation(Frames):
         return self.facts.filter(fact=name)["value"].item()
 
     def best(self) -> pl.DataFrame:
-        """Of each kind the rule with most throughput at equal latency: the static optimum of those
-        that are fixed; by how banks are looked up, too. The one LRU stack first."""
+        """Returns the rule of each kind with the most throughput at equal latency: the static
+        optimum of those that are fixed, by kind of bank look-up, too. The one LRU stack comes
+        first.
+        """
         ranked = self.schemes.with_row_index("order").sort(
             ["equal_gain_pct", "order"], descending=[True, False]
         )
@@ -79,7 +81,7 @@ def segregation_sweep(
     """Plays every way to share a second level over a workload that runs on one core.
 
     Args:
-        workload: by name, or a trace.
+        workload: name of a workload, or a trace.
         l1: size and ways of each first-level cache.
         l2: size and ways of the second; 16 ways if none are said.
         only: kinds of schemes to play beside ``lru``; all if none are named.
@@ -90,7 +92,7 @@ def segregation_sweep(
             first-level cache keeps apart: ``data``, ``instructions``, ``both``).
 
     Raises:
-        HalfwinkError: nothing is named so, or a value is impossible.
+        HalfwinkError: a name is unknown, or a value is impossible.
     """
     shape = l2 if ":" in l2 else f"{l2}:16"
     kinds = ",".join(names(only))

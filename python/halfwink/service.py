@@ -31,12 +31,12 @@ class Side:
         machine: the chip, with its number of cores.
         requests: requests that were played.
         in_flight: requests under way in the mean: rate x latency (Little's law).
-        alone: whether ``points`` are latencies of requests that were alone, or all the mean time
-            that the core worked for a request.
+        alone: tells whether ``points`` are latencies of requests that were alone, or all the mean
+            time that the core worked for a request.
         points: (milliseconds, share of requests that take no longer), rising.
-        mean_ms: their mean.
+        mean_ms: mean of the points.
         idle_w: core, third-level cache and memory without requests; none if the core never idles.
-        busy_w: the same while the core works.
+        busy_w: power while the core works.
     """
 
     machine: str
@@ -60,7 +60,7 @@ class ServiceProfile:
 
     @property
     def name(self) -> str:
-        """Of the workload in a description: no folder, no suffix."""
+        """Name of the workload in a description: no folder, no suffix."""
         return re.sub(r"[^A-Za-z0-9_-]", "-", Path(self.workload).stem)
 
     def toml(self) -> str:
@@ -116,8 +116,8 @@ def service_profile(
         workload: a recorded one with requests: ``nginx-1pct``, ``redis``, or a file.
         small: chip of the small machine; one core unless a number is named.
         big: chip of the big machine.
-        technique: what both run under.
-        instructions: of each core, at most.
+        technique: technique that both run under.
+        instructions: largest number of instructions of each core.
         set: values of both chips to change, as ``{"l2.size": "512KB"}``.
         out: folder in which finished runs are kept.
 

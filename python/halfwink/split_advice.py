@@ -1,4 +1,5 @@
-"""How many ways of a cache the kernel should have to itself, by a recording, and whether it pays.
+"""Advice on the ways of a cache that the kernel should have to itself, by a recording, and on its
+benefit.
 
 from halfwink.split_advice import split_advice
 
@@ -38,10 +39,10 @@ def split_advice(
 
     Args:
         workload: a recording of one core, by name or file.
-        size: of the cache (``2MB``). Sets are taken as the next lower power of two.
-        ways: of the cache, 2 to 32.
+        size: size of the cache (``2MB``). Sets are taken as the next lower power of two.
+        ways: ways of the cache, 2 to 32.
         cache: ``l2`` or ``l3``: how long a look-up takes (14 or 60 cycles; ``whole_cycles``).
-        routes: what may be kept apart: ``both``, ``data``, ``instructions``.
+        routes: accesses that may be separated: ``both``, ``data``, ``instructions``.
         set: other values, as for `halfwink.segregation_sweep`.
 
     Returns:
@@ -49,7 +50,7 @@ def split_advice(
         and ``interval``, per cent; below zero is less), ``worth_it``, and ``analysed``: the shape.
 
     Raises:
-        HalfwinkError: nothing is named so, or a value is impossible.
+        HalfwinkError: a name is unknown, or a value is impossible.
     """
     shape = _shape(size, ways)
     assumed = {
@@ -79,7 +80,7 @@ def _shape(size: str, ways: int) -> str:
 
 
 def sentence(found: dict[str, Any]) -> str:
-    """What it comes to, in one line."""
+    """Returns the advice in one line."""
     if not found["worth_it"]:
         return (
             f"leave it: {found['kernel_ways']} of {found['ways']} ways for the kernel would change "

@@ -44,13 +44,13 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class SteerDay:
-    """What became of a day.
+    """Results of a day.
 
     Attributes:
         live: measured counts and delays; joules modelled from measured times in states.
-        simulated: the same arrivals and sizes, simulated.
+        simulated: results for the same arrivals and sizes, simulated.
         slots: both against time.
-        replayed: whether the policy, told the event log, asked for the same again.
+        replayed: tells whether the policy took the same actions again in a replay of the event log.
     """
 
     live: dict[str, float]
@@ -81,16 +81,16 @@ def steer_day(
 
     Args:
         folder: is made; keeps the data set and what was measured.
-        policy: of proxy and simulator.
+        policy: policy of proxy and simulator.
         workload: count, readfile, ksort or compress.
         arrivals: shape of the day: ``world-cup`` (30 June 1998), ``evaluation``, ``poisson``.
-        seconds: how long the day is.
+        seconds: length of the day, in seconds.
         peak_pct: load at its busiest, in per cent of what both pools carry.
-        files: of the data set.
+        files: number of files in the data set.
         repeat: the work is done so many times.
         slow: a request takes so many times its processor time, small and big.
-        requests: of the calibration with each number in service.
-        seed: of files and arrivals.
+        requests: number of requests of the calibration with each number in service.
+        seed: seed of files and arrivals.
         tell: told of each step.
 
     Raises:

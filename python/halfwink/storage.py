@@ -102,12 +102,12 @@ def storage_runs(
         policies: techniques of the world ``storage``, with parameters
             (``cache-aware:period_ms=1``); ``single`` for ``single-thread``.
         issuers: numbers of issuing CPUs; all of the machine if there are none.
-        through: what lies between issuers and device: ``driver``, ``queue-and-driver``, or
-            ``queue`` over a driver with nothing to do.
+        through: layers between issuers and device: ``driver``, ``queue-and-driver``, or ``queue``
+            over a driver without work.
         depth: I/Os that each issuing CPU has in flight.
         rate: I/Os a second of all together, at most; 0 for no limit.
         ios: I/Os that are counted; as many go before.
-        seed: of all random streams.
+        seed: seed of all random streams.
         set: values to change, as ``{"coherence.one_hop_ns": 120}``.
 
     Raises:
@@ -153,12 +153,12 @@ _STAGES = {"driver.interrupt_us": 0.99, "driver.structures_us": 5.1, "driver.com
 
 
 def as_measured(measured: Mapping[str, Any], load: Load) -> dict[str, Any]:
-    """What to set in `westmere-ex` so that it is a measured machine: caches as sockets, its line
-    times, and stages that take together what an I/O takes here.
+    """Returns the values that make `westmere-ex` a measured machine: caches as sockets, its line
+    times, and stages that together take the time of an I/O here.
 
     Args:
         measured: see :func:`halfwink.block_advice.measure`.
-        load: what an I/O takes.
+        load: load with the time of an I/O.
     """
     caches: dict[tuple[int, int], int] = {}
     for cpu in measured["machine"]["cpus"]:
@@ -186,12 +186,12 @@ def as_measured(measured: Mapping[str, Any], load: Load) -> dict[str, Any]:
 
 
 def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
-    """What to expect of a load on a measured machine: `westmere-ex` with its caches as sockets, its
-    line times, and stages that take together what an I/O takes here.
+    """Simulates a load on a measured machine: `westmere-ex` with its caches as sockets, its line
+    times, and stages that together take the time of an I/O here.
 
     Args:
         measured: see :func:`halfwink.block_advice.measure`.
-        load: what the device is asked.
+        load: load of the device.
 
     Returns:
         Modelled, of ``cache-aware``, the mean over five seeds with its 95 % interval: ``iops``,
@@ -232,9 +232,9 @@ class LoadRuns:
     """A user's own load on a measured machine. Everything is modelled, also the energy.
 
     Attributes:
-        load: what was read: ``kind`` (``fio``, ``blktrace``), ``issuers`` (CPUs that issue),
-            ``depth`` (I/Os in flight of all jobs), ``bytes`` and ``reads_pct`` of an I/O, ``iops``
-            and ``peak_iops`` (of a trace, the latter in its busiest tenth of a second),
+        load: properties of the load: ``kind`` (``fio``, ``blktrace``), ``issuers`` (CPUs that
+            issue), ``depth`` (I/Os in flight of all jobs), ``bytes`` and ``reads_pct`` of an I/O,
+            ``iops`` and ``peak_iops`` (of a trace, the latter in its busiest tenth of a second),
             ``traced_latency_us``, ``device_latency_us`` (played), ``phases``, ``left_out``.
         runs: a row for each policy and seed.
     """
@@ -290,11 +290,11 @@ def load_runs(
 
 
 def asked_of(runs: LoadRuns, known: Load) -> tuple[Load, dict[str, float]]:
-    """What a load asks of the device, and what to expect of the advised policy.
+    """Returns the load of the device, and the expected results of the advised policy.
 
     Args:
-        runs: with :data:`ADVISED` among the policies.
-        known: what an I/O takes.
+        runs: runs with :data:`ADVISED` among the policies.
+        known: load with the time of an I/O.
     """
     row = next(row for row in runs.expected() if row["policy"] == ADVISED)
     expected: dict[str, float] = {}

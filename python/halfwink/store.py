@@ -47,8 +47,9 @@ class RunStore:
         return self.folder / f"{key}.json"
 
     def has(self, key: str) -> bool:
-        """Whether the result with this key is there and what was written. One that is not is told
-        of, once: it will be computed again."""
+        """Returns whether the result with this key exists and is intact. A damaged one is reported
+        once: it will be computed again.
+        """
         path = self._path(key)
         try:
             content = path.read_bytes()
@@ -60,10 +61,10 @@ class RunStore:
         return _is_whole(path, content)
 
     def present(self, keys: Sequence[str]) -> set[str]:
-        """Those of some keys of which `has` is true.
+        """Returns those of some keys of which `has` is true.
 
         Raises:
-            RunError: nobody answers at the URL, in one line.
+            RunError: the URL does not answer; one line.
         """
         if not isinstance(self.folder, Remote):
             return {key for key in keys if self.has(key)}
@@ -125,7 +126,7 @@ class RunStore:
             out.write(line.encode())
 
     def hosts(self) -> dict[str, Columns]:
-        """What the host took, by key; the last time for a result that was computed again."""
+        """Returns the host's times by key; the last one for a result that was computed again."""
         found: dict[str, Columns] = {}
         for line in self._host_lines():
             try:
@@ -147,7 +148,7 @@ class RunStore:
 
 
 def _head(body: bytes) -> bytes:
-    """What stands before a result's tables."""
+    """Returns the bytes before a result's tables."""
     digest = hashlib.sha256(body).hexdigest()
     return f'{{"schema":{SCHEMA},"sha256":"{digest}","tables":'.encode()
 
@@ -179,6 +180,6 @@ def _tables(path: Place, content: bytes) -> Tables:
 
 @contextmanager
 def temporary_store() -> Generator[RunStore]:
-    """A store that is gone afterwards, for runs that nobody wants to resume."""
+    """A store that is removed afterwards, for runs that will not be resumed."""
     with tempfile.TemporaryDirectory(prefix="halfwink-") as folder:
         yield RunStore(Path(folder))

@@ -116,7 +116,7 @@ def run_part(
         How many results of this part are there now.
 
     Raises:
-        HalfwinkError, RunError: as `run`; there is no such part.
+        HalfwinkError, RunError: see `run`; or there is no such part.
     """
     which, of = part
     if not 1 <= which <= of:
@@ -179,7 +179,7 @@ def keep(folder: Place, results: Results, study: str) -> None:
 
 
 def _without_comments(study: str) -> list[str]:
-    """What a study says: its lines but those that only tell people, such as what made a result."""
+    """Returns the lines of a study except comments, which include the provenance of a result."""
     return [line for line in study.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -201,7 +201,7 @@ def run_all(
 
 
 def provenance() -> list[tuple[str, str]]:
-    """What made a result: version, build and, in a repository, the commit."""
+    """Returns the provenance of a result: version, build and, in a repository, the commit."""
     facts = [("halfwink", _core.__version__), ("build", build_id())]
     # An installed package may stand in somebody else's repository.
     clone = installed.clone()

@@ -24,8 +24,8 @@ class Line:
     Attributes:
         whose: workload, machine with what was set, technique.
         cells: a text for each heading.
-        is_baseline: whether others are related to it.
-        is_first: whether it is the first of its workload on its machine.
+        is_baseline: tells whether others are related to it.
+        is_first: tells whether it is the first of its workload on its machine.
     """
 
     whose: tuple[str, str, str]

@@ -21,7 +21,7 @@ from halfwink.library import library
 
 @dataclass(frozen=True)
 class Switching(Frames):
-    """What a model of core switching says. Times are modelled, watts and joules too.
+    """Results of a model of core switching. Times are modelled, watts and joules too.
 
     Attributes:
         costs: an empty call that switches twice, in nanoseconds, and the early wake-ups that came
@@ -34,7 +34,7 @@ class Switching(Frames):
         accounts: runs on a single core and with an OS core under all accountings.
         printed: the rows that a work printed, accounted for again, with idle times as recorded and
             freed of the expected loss of the instrument.
-        systems: what a printed row means for a whole system, in joules.
+        systems: effect of a printed row on a whole system, in joules.
         catalogue: kinds of cores by performance per watt and area.
         facts: other values, by name.
     """

@@ -89,7 +89,7 @@ def reproduce(
         fresh: compute again what is already there.
 
     Raises:
-        HalfwinkError: nothing is named so.
+        HalfwinkError: a name is unknown.
         RunError: a study failed, or a target's SQL does.
     """
     targets = select(library().targets(), names(wanted))
@@ -114,8 +114,8 @@ def compute(
 
     Args:
         targets: which.
-        mutant: what machines are broken by (`halfwink.mutation`).
-        instructions: how many to play where a study says how many.
+        mutant: change that breaks the machines (`halfwink.mutation`).
+        instructions: number of instructions to play where a study gives a number.
         fresh: compute again what is already there.
 
     Raises:
@@ -153,7 +153,7 @@ def compute(
 
 
 def _broken(experiment: str, mutant: str | None) -> str:
-    """What is asked for in its place under a mutant."""
+    """Returns the experiment to use instead under a mutant."""
     name, _, argument = experiment.partition("/")
     for known in library().mutants():
         if known["name"] == mutant:
@@ -163,7 +163,7 @@ def _broken(experiment: str, mutant: str | None) -> str:
 
 
 def _shortened(job: Job, instructions: Callable[[int], int] | None) -> Job:
-    """The same job over so many instructions, if it counts them."""
+    """Returns the job over a changed number of instructions, if it counts them."""
     options = dict(job.options)
     if instructions is None or "instructions" not in options:
         return job
@@ -173,7 +173,9 @@ def _shortened(job: Job, instructions: Callable[[int], int] | None) -> Job:
 
 
 def sources(compute: dict[str, Any]) -> tuple[str, ...]:
-    """What holds a target's value: ``study NAME``, ``experiment NAME``, or several of them."""
+    """Returns the sources of a target's value: ``study NAME``, ``experiment NAME``, or several of
+    them.
+    """
     return tuple(names(compute["from"]))
 
 
@@ -181,7 +183,9 @@ TableSet = dict[str, pl.DataFrame]
 
 
 class _Tables:
-    """What the targets' SQL may query. Each source is computed once, when it is first needed."""
+    """Tables that the targets' SQL may query. Each source is computed once, when it is first
+    needed.
+    """
 
     def __init__(
         self,

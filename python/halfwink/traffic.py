@@ -54,18 +54,18 @@ class Generator:
         Args:
             interfaces: one or more; flows are dealt out to them in turn.
             pps: frames per second, or ``max``, or ``captured`` for a replay's own timing.
-            seconds: how long; without meaning to ``captured``.
+            seconds: length of the traffic; without meaning to ``captured``.
             rates: instead of both: seconds, frames per second at the start and at the end, of
                 stretches of time one after the other.
             macs: MAC address of the next hop, one per interface; found by asking if there are none.
             to: addresses or prefixes that flows go to.
-            sources: where they come from; the interface's own addresses if none are given.
+            sources: addresses of the sources; the interface's own addresses if none are given.
             replay: a pcap or pcapng file to send instead of flows.
-            options: as of ``_core.Generator``: flows, sizes, burst, random_gaps, count, spin_us,
-                batch, bypass, tag, seed, cpu, slot_ms, repeat, faster.
+            options: options of ``_core.Generator``: flows, sizes, burst, random_gaps, count,
+                spin_us, batch, bypass, tag, seed, cpu, slot_ms, repeat, faster.
 
         Raises:
-            HalfwinkError: something of this cannot be.
+            HalfwinkError: an option is invalid.
             RunError: the kernel refuses.
         """
         names = [interfaces] if isinstance(interfaces, str) else list(interfaces)
@@ -127,11 +127,11 @@ class Sink:
 
         Args:
             interfaces: one or more.
-            options: as of ``_core.Sink``: tag, seconds, count, slot_ms, ring_mib, cpu, capture,
-                capture_count.
+            options: options of ``_core.Sink``: tag, seconds, count, slot_ms, ring_mib, cpu,
+                capture, capture_count.
 
         Raises:
-            HalfwinkError: something of this cannot be.
+            HalfwinkError: an option is invalid.
             RunError: the kernel refuses.
         """
         names = [interfaces] if isinstance(interfaces, str) else list(interfaces)
@@ -172,7 +172,7 @@ def generate(interfaces: str | Sequence[str], **options: Any) -> dict[str, Any]:
 
 
 def compare(sent: dict[str, Any], received: dict[str, Any]) -> dict[str, Any]:
-    """What became of a generator's frames.
+    """Counts the losses and errors of a generator's frames.
 
     Returns:
         ``lost`` frames (without those that the sink itself dropped, while it tells them apart) and
@@ -205,9 +205,9 @@ def profile(name: str, seconds: float, peak_pps: float, *, seed: int = 1) -> lis
         name: ``evaluation`` (a sine, a random walk and spikes, 35 % of the peak in the mean),
             ``world-cup`` (a day of a busy web site, minute by minute) or a file of lines
             ``SECONDS,SHARE``.
-        seconds: how long all of it takes.
+        seconds: length of the whole profile.
         peak_pps: frames per second at a share of 1.
-        seed: of the evaluation's walk.
+        seed: seed of the evaluation's walk.
 
     Raises:
         HalfwinkError: there is no such profile, or a line of the file is not understood.
@@ -227,7 +227,7 @@ def steps(text: str, seconds: float) -> list[Line]:
     """Rates of a list such as ``1000,5000..20000,0``: steps and ramps of equal length.
 
     Raises:
-        HalfwinkError: it is something else.
+        HalfwinkError: the text is something else.
     """
     parts = text.split(",")
     lines: list[Line] = []
@@ -247,7 +247,7 @@ def parse_mac(text: str) -> list[int]:
     """The six bytes of a MAC address.
 
     Raises:
-        HalfwinkError: it is none.
+        HalfwinkError: the text is not a MAC address.
     """
     parts = text.split(":")
     try:
@@ -280,7 +280,7 @@ def resolve(interface: str, destination: str | None, timeout_s: float = 3.0) -> 
     The kernel is made to ask by a datagram to the next hop's discard port.
 
     Raises:
-        HalfwinkError: there is no route, or nobody answers.
+        HalfwinkError: there is no route, or the next hop does not answer.
     """
     hop = next_hop(interface, destination)
     family = socket.AF_INET6 if ":" in hop else socket.AF_INET

@@ -1,4 +1,4 @@
-"""What a comparison says, in sentences: who wins, at what cost, beyond what idle states do anyway.
+"""Verdict of a comparison in sentences: the winner, its cost, and its gain over idle states.
 
 results = hw.compare("nginx", techniques=["idle-menu", "tap"])
 print(results.verdict())
@@ -52,10 +52,11 @@ FLEET = 1000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison says. Every figure is modelled.
+    """Verdict of a comparison. Every figure is modelled.
 
     Attributes:
-        sentences: to read, the answer first; without techniques to compare, what is missing.
+        sentences: sentences to read, the answer first; without techniques to compare, what is
+            missing.
         winners: one row for each workload, machine and values set: the ``technique`` that takes
             least energy of those that slow down by at most 5 % and lose nothing more, the baseline
             if none saves any;
@@ -80,7 +81,7 @@ class Verdict:
 
 
 def verdict(results: Results) -> Verdict:
-    """What these results say."""
+    """Returns the verdict on these results."""
     from halfwink.results import over_seeds
 
     runs = over_seeds(results.runs)
@@ -134,7 +135,7 @@ class _Judged:
 
     @property
     def saved_w(self) -> float:
-        """Of one machine that does the baseline's work in the baseline's time."""
+        """Power saved by one machine that does the baseline's work in the baseline's time."""
         base_w = self.base["energy_j"] / self.base["duration_s"]
         return base_w * self.best["energy_saving_pct"] / 100
 
@@ -167,7 +168,7 @@ class _Judged:
         return f" at less than {TOLERATED_PCT:.0f} % slowdown" if self.greedy is not None else ""
 
     def _nearest(self) -> str:
-        """Of what saves nothing, the one that costs least."""
+        """Describes the cheapest technique, if none saves energy."""
         if self.greedy is not None or self.nearest is None:
             return ""
         name, saving = self.nearest["technique"], _saving(self.nearest)
@@ -261,7 +262,7 @@ def _saving(row: Row) -> float:
 
 
 def _time(row: Row) -> float:
-    """Of the baseline's; of what has none, the baseline's."""
+    """Returns the time relative to the baseline's; 1 if it is unknown."""
     return 1 + (row.get("slowdown_pct") or 0) / 100
 
 
@@ -351,7 +352,7 @@ def _steadiest(results: Results, runs: pl.DataFrame, count: int) -> str | None:
 
 
 def _place(one: _Judged, judged: list[_Judged]) -> str:
-    """What tells this group from the others."""
+    """Returns the keys that distinguish this group from the others."""
     different = [k for k in KEYS if len({other.base[k] for other in judged}) > 1]
     return " ".join(str(one.base[key]) for key in different if one.base[key])
 
@@ -410,6 +411,6 @@ def _with_interval(row: Row, column: str, *, short: bool = False) -> str:
 
 
 def _may_be_chance(row: Row, column: str) -> bool:
-    """Whether its 95 % interval over seeds holds nothing saved, too."""
+    """Returns whether its 95 % interval over seeds includes no saving."""
     half = _half(row, column)
     return half is not None and row[column] - half <= 0

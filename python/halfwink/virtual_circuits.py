@@ -65,9 +65,9 @@ class VirtualSetting(Setting):
 
     Attributes:
         dilation: nanoseconds of the guest, which are instructions, for one of the fabric.
-        shaper: what lets a frame go: `tokens` of ours, or the kernel's gates, `taprio`.
+        shaper: mechanism that releases frames: our `tokens`, or the kernel's gates, `taprio`.
         tcp: TCP between all hosts under this congestion control, instead of datagrams.
-        seed: of the guest's random numbers.
+        seed: seed of the guest's random numbers.
     """
 
     SLOTS_US: ClassVar[tuple[float, float]] = (20.0, 1e6)
@@ -103,10 +103,10 @@ class VirtualSetting(Setting):
 
 
 def player() -> Path:
-    """What plays a fabric in the guest.
+    """Returns the program that plays a fabric in the guest.
 
     Raises:
-        MissingRequirementError: it was not built.
+        MissingRequirementError: the program was not built.
     """
     found = installed.program(PLAYER)
     if found is None:
@@ -125,7 +125,7 @@ def _programs() -> list[Path]:
 
 
 def _description(setting: VirtualSetting, warm_up_us: float, count_us: float) -> dict[str, Any]:
-    """What the player is told: everything in the guest's time."""
+    """Returns the description for the player: everything in the guest's time."""
     slower = setting.dilation
     rate = setting.bytes_per_us // slower
     load_bytes = setting.mtu + ETHERNET if setting.tcp is None else None
@@ -225,7 +225,7 @@ def play(
 
 
 def fabric_time(found: Any, dilation: int) -> Any:
-    """The same with times of the fabric."""
+    """Converts times to those of the fabric."""
     if isinstance(found, list):
         return [fabric_time(one, dilation) for one in found]
     if not isinstance(found, dict):
@@ -250,10 +250,10 @@ def measure(
 
     Args:
         setting: the fabric.
-        weeks: how long it is counted, in turns of all circuits.
-        warm_up_weeks: how long it runs before (default: 10, with TCP 150: its windows grow for
-            many round trips of a week and more).
-        time_limit_s: of this host's time.
+        weeks: length of the measurement, in turns of all circuits.
+        warm_up_weeks: length of the warm-up (default: 10, with TCP 150: its windows grow for many
+            round trips of a week and more).
+        time_limit_s: timeout, in seconds of this host.
         progress: is told what is being done.
 
     Returns:

@@ -11,7 +11,7 @@ def percent(value: float) -> str:
 
 
 def span(values: list[float]) -> str:
-    """From the least of some per cent to the most."""
+    """Formats a range of per cent, from the least to the most."""
     low, high = min(values), max(values)
     return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
 
@@ -25,7 +25,7 @@ def duration(value: float) -> str:
 
 
 def si(value: float) -> str:
-    """With a fitting prefix, up to the unit's sign."""
+    """Formats a value with a fitting prefix, without the unit's sign."""
     for limit, factor, prefix in ((1e-3, 1e6, "u"), (1.0, 1e3, "m"), (1e3, 1.0, "")):
         if abs(value) < limit:
             return f"{value * factor:.3g} {prefix}"
@@ -33,7 +33,7 @@ def si(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """How many, with a fitting prefix, up to what is counted."""
+    """Formats a count with a fitting prefix, without the noun."""
     for limit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= limit:
             return f"{value / limit:.3g} {prefix}"

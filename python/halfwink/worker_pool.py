@@ -34,18 +34,18 @@ class Pool:
         """Begins to serve.
 
         Args:
-            folder: of a data set.
+            folder: folder of a data set.
             workers: requests in service at once, at most; all others wait in one queue.
             listen: ``HOST:PORT`` or ``unix:PATH``.
-            name: in the ``X-Backend`` header of answers.
-            cpus: where workers stay, in turn.
+            name: name in the ``X-Backend`` header of answers.
+            cpus: CPUs of the workers, in turn.
             slow: a request takes so many times its processor time.
             slow_by: ``wait`` sleeps and leaves the CPU to others, ``spin`` does the work again.
             repeat: the work is done so many times.
             quota: per cent of one CPU that this whole process gets (a control group).
 
         Raises:
-            HalfwinkError: something of this cannot be.
+            HalfwinkError: an option is invalid.
             RunError: the kernel refuses.
         """
         self._native = _core.WorkerPool(
@@ -62,22 +62,22 @@ class Pool:
 
     @property
     def address(self) -> str:
-        """Where it listens: ``HOST:PORT`` or ``unix:PATH``."""
+        """Address that it listens on: ``HOST:PORT`` or ``unix:PATH``."""
         return self._native.address
 
     @property
     def url(self) -> str:
-        """The same, as a load takes it."""
+        """Address as a load takes it."""
         address = self._native.address
         return address if address.startswith("unix:") else f"http://{address}"
 
     @property
     def is_running(self) -> bool:
-        """Whether all workers are alive."""
+        """Tells whether all workers are alive."""
         return self._native.is_running
 
     def report(self) -> dict[str, Any]:
-        """What was done so far, measured: of each worker requests, busy and processor seconds."""
+        """Returns the measured report: requests, busy and processor seconds of each worker."""
         return self._native.report()
 
     def stop(self) -> dict[str, Any]:
@@ -95,11 +95,11 @@ class Pool:
 
 
 def info(url: str) -> dict[str, Any]:
-    """How a pool is set: ``workers``, ``files``, ``slow``, ``repeat``, ``name``.
+    """Returns the settings of a pool: ``workers``, ``files``, ``slow``, ``repeat``, ``name``.
 
     Raises:
-        RunError: it cannot be reached.
-        HalfwinkError: it is no pool of halfwink's.
+        RunError: the pool cannot be reached.
+        HalfwinkError: the server is not a pool of halfwink's.
     """
     connection: http.client.HTTPConnection
     if url.startswith("unix:"):

@@ -22,11 +22,11 @@ class CircuitNode:
         """Begins one, and waits until it is at work.
 
         Args:
-            place: where.
+            place: namespace to run in.
             told: ``kind`` (switch, host) with what it takes; see `main`.
 
         Raises:
-            RunError: it does not begin, with what it said.
+            RunError: the node does not start; with its message.
         """
         self._place = place
         words = [python(), "-c", "from halfwink.bed.circuit_node import main; main()"]
@@ -39,11 +39,11 @@ class CircuitNode:
 
     @property
     def pid(self) -> int:
-        """Its number out here."""
+        """Process number outside of its namespace."""
         return self._pid
 
     def report(self, *, from_zero: bool = False) -> dict[str, Any]:
-        """What it has counted; it begins at zero again if that is wanted."""
+        """Returns the counters, and sets them to zero if ``from_zero``."""
         return self._ask({"do": "report", "from_zero": from_zero})
 
     def kill(self) -> None:
@@ -78,7 +78,7 @@ def _begin(told: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """The other end."""
+    """Runs the node's end of the pipe."""
     work: Any = None
 
     def answer(told: dict[str, Any]) -> Any:

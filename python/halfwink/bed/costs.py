@@ -59,7 +59,7 @@ def read(processes: Sequence[Process]) -> Reading:
 
 
 def between(before: Reading, after: Reading, found: dict[str, Any] | None) -> Cost:
-    """What was spent from one reading to the next; ``found`` is the trial's result, if any."""
+    """Returns the cost between two readings; ``found`` is the trial's result, if any."""
     sent = found["generator"] if found else {"cpu_s": 0.0, "spin_s": 0.0}
     generator = sent["cpu_s"] - sent["spin_s"]
     sink = found["sink"]["cpu_s"] if found else 0.0

@@ -37,12 +37,12 @@ DRAIN_S = 0.2
 
 @dataclass(frozen=True)
 class Day:
-    """What became of a day.
+    """Results of a day.
 
     Attributes:
         slots: a row for each slot: offered frames per second; of the live and the simulated router
             the share of busy core time, modelled watts, p99 of latency (microseconds), frames lost.
-        costs: what was fitted: microseconds per frame and per wake-up.
+        costs: fitted costs: microseconds per frame and per wake-up.
         live: the live router's report.
         lost: frames lost by the live router.
         reordered: frames reordered in their flows by the live router.
@@ -91,12 +91,12 @@ def day(
     """Plays a profile through a live router in a bed, then through the simulated one.
 
     Args:
-        profile: as of `traffic.profile`.
-        seconds: how long the day is.
+        profile: name or file, see `traffic.profile`.
+        seconds: length of the day, in seconds.
         peak_pps: frames per second at its busiest.
-        io: by what the live router's frames come and go.
+        io: interface to the kernel for the live router's frames.
         policy: name of the policy of both.
-        workers: of both.
+        workers: number of workers of each router.
         slot_s: length of a row.
         say: told what is done.
 
@@ -230,7 +230,9 @@ ONE_WATT_BUSY = {
 
 
 def _watts() -> dict[str, float]:
-    """Those of the described machine at its fastest, as the live virtual meter has them."""
+    """Returns the powers of the described machine at its fastest, which the live virtual meter
+    uses.
+    """
     spec = library().router(WATTS, []).spec()
     power, cores = spec["power"], spec["cores"]
     faster = cores["fastest"] / cores["slowest"]
@@ -246,7 +248,7 @@ def _watts() -> dict[str, float]:
 
 
 def _values(costs: dict[str, float], workers: int, slot_s: float) -> dict[str, float]:
-    """What the simulated router is told of the live one."""
+    """Returns the values of the simulated router that follow from the live one."""
     # From a frame's arrival until its worker is on the way: what its own work does not explain.
     delivery_us = max(costs["latency_p50_us"] - costs["wake_us"] - costs["frame_us"], 0.1)
     return {

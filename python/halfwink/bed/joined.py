@@ -1,4 +1,4 @@
-"""What all beds are: namespaces that are made, joined, used and ended together."""
+"""Base of all beds: namespaces that are made, joined, used and ended together."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ def ask(place: Place, process: Process, told: dict[str, Any]) -> Any:
     """Our end: tells it something, and waits for its answer.
 
     Raises:
-        HalfwinkError: what it was told cannot be.
-        RunError: it cannot do that, or it has ended; with what it said.
+        HalfwinkError: the request is invalid.
+        RunError: the process cannot do that, or it has ended; with its message.
     """
     popen = process.popen
     assert popen.stdin is not None

@@ -30,9 +30,9 @@ def description(
     """A description of a live router between a bed's generator and sink, as TOML.
 
     Args:
-        io: by what frames come and go.
+        io: interface to the kernel for frames.
         policy: which scales it.
-        workers: how many.
+        workers: number of workers.
         app: lines of its application.
         values: others of the first level.
     """
@@ -68,9 +68,9 @@ class Live:
         """Begins it, and waits until it forwards.
 
         Args:
-            bed: where; the router's addresses are taken from the kernel.
-            text: its description (default: `description()`).
-            route_lines: its routes (default: `routes()`).
+            bed: bed to run in; the router's addresses are taken from the kernel.
+            text: description of the router (default: `description()`).
+            route_lines: routes of the router (default: `routes()`).
             words: more options of the command.
             cpus: CPUs that it may use (default: all).
             under: a command that runs ours, as ``setpriv --clear-groups``.
@@ -78,7 +78,7 @@ class Live:
             binary: ``halfwink-router``, to run instead of the command.
 
         Raises:
-            RunError: it does not begin, with what it said.
+            RunError: the router does not start; with its message.
         """
         self._folder = tempfile.TemporaryDirectory(prefix="halfwink-bed-")
         self.path = Path(self._folder.name) / "router.toml"
@@ -121,7 +121,7 @@ class Live:
         raise RunError(f"live router: {lines[0]}")
 
     def said(self) -> str:
-        """What it has written on standard error."""
+        """Text that it has written to standard error."""
         return self._err.read_text()
 
     def samples(self) -> list[dict[str, Any]]:

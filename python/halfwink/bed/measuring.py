@@ -31,20 +31,20 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure.
+    """Plan of a measurement.
 
     Attributes:
-        repeats: of everything; results are medians.
+        repeats: number of repetitions; results are medians.
         trial_s: length of a trial in the search for the highest rate.
         load_s: length of a trial at a given rate.
         steps: halvings of the search, each of the remaining factor.
-        loss: a rate is kept if no more than this share of its frames is lost. A rate fails if it
-            fails twice: the first may be somebody else's doing.
-        size: of frames, in bytes without check sequence.
-        flows: how many.
-        queues: of the router's ports.
+        loss: largest share of lost frames at which a rate is kept. A rate fails if it fails twice,
+            since the first failure may be due to other work on the machine.
+        size: size of frames, in bytes without check sequence.
+        flows: number of flows.
+        queues: number of queues of the router's ports.
         to: destinations; of routers that know no others, their own.
-        generator_cpus: of generator and sink; default: the first CPU.
+        generator_cpus: CPUs of generator and sink; default: the first CPU.
         common_pps: the rate that loads are shares of; default: the lowest of the kinds' maxima.
     """
 
@@ -71,15 +71,15 @@ QUICK = Plan(repeats=2, trial_s=0.2, load_s=0.5, steps=5)
 
 @dataclass
 class Report:
-    """What was found.
+    """Results of a measurement.
 
     Attributes:
-        plan: how it was measured.
-        generator_pps: what the generator can send at all; a maximum that is as high is its, not the
-            router's.
-        maxima: of each kind, the highest rate of each repeat, in frames per second.
+        plan: plan of the measurement.
+        generator_pps: highest rate of the generator; a maximum as high as that is the generator's,
+            not the router's.
+        maxima: highest rate of each repetition of each kind, in frames per second.
         common_pps: the plan's, or the lowest of the kinds' medians: what the shares are of.
-        rows: of each kind and load, medians over the repeats.
+        rows: medians over the repetitions, for each kind and load.
         trials: all single results.
         failed: kinds that could not be measured, and why.
     """
@@ -97,7 +97,7 @@ class Bench:
     """One kind of router in a bed of its own."""
 
     def __init__(self, kind: Kind, bed: Bed, router: Router, plan: Plan) -> None:
-        """Of a router that forwards."""
+        """Measures a router that is forwarding."""
         self.kind, self.bed, self.router, self.plan = kind, bed, router, plan
         self._macs = [next_mac(bed)]
 
@@ -126,7 +126,7 @@ class Bench:
         return asdict(costs.between(before, costs.read(self.router.processes), None))
 
     def forwards(self, pps: float, seconds: float | None = None) -> bool:
-        """Whether a rate is kept without loss, at the first or the second try."""
+        """Returns whether a rate is kept without loss, at the first or the second try."""
         for _ in range(2):
             found = self.trial(pps, seconds or self.plan.trial_s)
             if found["kept"] and found["loss"] <= self.plan.loss:
@@ -170,8 +170,8 @@ def measure(kinds: Sequence[Kind], plan: Plan | None = None, say: Say | None = N
     generator straight into the sink (``none``) is always measured too: it is the zero.
 
     Args:
-        kinds: of routers.
-        plan: how.
+        kinds: kinds of routers.
+        plan: plan of the measurement.
         say: is told how far it is.
 
     Returns:

@@ -39,12 +39,12 @@ def without_ipv6(interface: str) -> str:
 
 @dataclass(frozen=True)
 class Need:
-    """Something that the bed needs of the machine.
+    """A requirement of the bed.
 
     Attributes:
-        name: what it is.
-        present: whether it is there.
-        detail: where it is, or why it is not there.
+        name: name of the requirement.
+        present: tells whether the machine has it.
+        detail: place at which it was found, or the reason why not.
         fix: the line that adds it.
     """
 
@@ -59,7 +59,7 @@ NEEDS = ("ip", "ethtool", "unshare", "nsenter")
 
 
 def needs() -> list[Need]:
-    """What the bed needs, and what is there."""
+    """Returns the requirements of the bed, and whether the machine meets them."""
     found: list[Need] = []
     for name in NEEDS:
         program = find(name)
@@ -93,14 +93,14 @@ def _unshare(*, user: bool) -> list[str]:
 
 
 class Places:
-    """Namespaces by name."""
+    """Network namespaces by name."""
 
     def __init__(self, names: Sequence[str], *, user: bool | None = None) -> None:
         """Makes them.
 
         Args:
-            names: of the namespaces, for error messages and for lookup only.
-            user: in a user namespace, which needs no rights (default: unless we are root).
+            names: names of the namespaces, for error messages and for lookup only.
+            user: uses a user namespace, which needs no rights (default: unless run as root).
 
         Raises:
             HalfwinkError: a program is missing or the kernel refuses, with the line that helps.
@@ -157,10 +157,10 @@ class Places:
 
 
 class Place:
-    """A network namespace."""
+    """One network namespace."""
 
     def __init__(self, name: str, pid: int, user: bool) -> None:
-        """Of the process that keeps it."""
+        """Wraps the namespace of the process that keeps it."""
         self.name = name
         self.pid = pid
         self._user = user
@@ -184,7 +184,7 @@ class Place:
         """Runs a command inside to its end; what it printed.
 
         Raises:
-            RunError: it failed (unless not to be checked), with its first complaint.
+            RunError: the program failed (unless not to be checked), with its first message.
         """
         done = subprocess.run(
             self.words(command),
@@ -228,7 +228,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its number out here."""
+        """Process number outside of the namespace."""
         if self._pid is None:
             # What we began waits outside for the one that it made inside.
             self._pid = wait_for_child(self.popen.pid)
@@ -271,7 +271,7 @@ def wait_for_child(pid: int) -> int:
     """The first process that a process makes.
 
     Raises:
-        RunError: it makes none.
+        RunError: the process makes none.
     """
     end = time.monotonic() + BEGIN_S
     while time.monotonic() < end:

@@ -35,8 +35,8 @@ class Router:
     """A router that forwards.
 
     Attributes:
-        processes: its processes; none if the kernel itself forwards.
-        printed: what it said of itself in the end: halfwink's report as JSON, DPDK's words.
+        processes: processes of the router; none if the kernel itself forwards.
+        printed: final output of the router: halfwink's report as JSON, DPDK's text.
     """
 
     processes: list[Process] = field(default_factory=list[Process])
@@ -49,10 +49,10 @@ class Kind:
 
     Attributes:
         name: one of `KINDS`; ``none`` is the generator straight to the sink.
-        cpus: where it may run (default: all).
-        policy: of halfwink's router.
+        cpus: CPUs on which it may run (default: all).
+        policy: policy of halfwink's router.
         workers: worker threads of halfwink's (default: 2), forwarding threads of testpmd (1).
-        description: of halfwink's router, as TOML, instead of one made of the above.
+        description: description of halfwink's router, as TOML, instead of one made of the above.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Kind:
     description: str = ""
 
     def missing(self) -> str:
-        """Why it cannot run here, with what helps; empty if it can."""
+        """Returns the reason why it cannot run here, with the remedy; empty if it can."""
         if self.name not in KINDS:
             return f"{self.name}: expected one of {', '.join(KINDS)}"
         wanted = map(find, self.programs)
@@ -124,7 +124,7 @@ def l3fwd_power() -> Path:
     """DPDK's l3fwd-power, built from Debian's source the first time (seconds).
 
     Raises:
-        RunError: it does not build.
+        RunError: the build has failed.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "halfwink" / "l3fwd-power"

@@ -42,15 +42,15 @@ def host_lines(
     queues: bool = False,
     frames: int = DEVICE_FRAMES,
 ) -> list[str]:
-    """What ``ip -batch`` is told in a host's namespace to make its wire and its device.
+    """Returns the lines for ``ip -batch`` that make a host's wire and device in its namespace.
 
     Args:
-        host: its number.
-        hosts: how many there are.
+        host: number of the host.
+        hosts: number of hosts.
         mtu: longest IP packet, in bytes.
         switch: the switch's namespace: its name, or a process in it.
         queues: the device can have a queue for each host.
-        frames: that wait in the device, or in each of its queues.
+        frames: capacity of the device, or of each of its queues, in frames.
     """
     others = [n for n in range(hosts) if n != host]
     return [
@@ -76,7 +76,7 @@ class Star(Joined):
         """Describes one; ``with`` makes it.
 
         Args:
-            hosts: how many.
+            hosts: number of hosts.
             mtu: longest IP packet, in bytes.
             user_namespace: needs no rights (default: unless we are root).
 

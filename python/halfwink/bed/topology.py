@@ -48,17 +48,17 @@ class Bed(Joined):
 
         Args:
             queues: receive and transmit queues of every port.
-            mtu: of every port, in bytes.
+            mtu: MTU of every port, in bytes.
             direct: no router; the generator's port is joined to the sink's.
             gro: the router's ports receive by NAPI (forwarded UDP is not merged).
             threaded_napi: and in kernel threads; needs ``gro``.
             defer_hard_irqs: empty polls before interrupts are allowed again.
-            gro_flush_timeout_ns: how long interrupts stay off meanwhile.
+            gro_flush_timeout_ns: time for which interrupts stay off meanwhile.
             checksum_offload: leave checksums of the kernel's own packets to hardware that is not
                 there; user-space routers then forward wrong ones.
             user_namespace: needs no rights, but has no XDP (default: unless we are root).
-            generator_cpus: of the generator's process (default: all).
-            sink_cpus: of the sink's.
+            generator_cpus: CPUs of the generator's process (default: all).
+            sink_cpus: CPUs of the sink's process (default: all).
         """
         if not 1 <= queues <= 64 or not 1280 <= mtu <= 9000:
             raise HalfwinkError(f"queues={queues}, mtu={mtu}: expected 1 to 64 and 1280 to 9000")
@@ -112,7 +112,7 @@ class Bed(Joined):
             self.join_sink()
 
     def join_sink(self) -> None:
-        """Joins the router to the sink; again, if somebody has deleted their interfaces."""
+        """Joins the router to the sink; also again, if a router has deleted their interfaces."""
         second = NETWORKS[1]
         self._veth(self.router, ROUTER_PORTS[1], self.sink, SINK_PORT)
         self._port(self.sink, SINK_PORT, [pair[1] for pair in second])
@@ -211,11 +211,11 @@ class Bed(Joined):
 
         Args:
             pps: frames per second, or ``max``.
-            seconds: how long.
+            seconds: length of the trial, in seconds.
             sink: options of `traffic.Sink`.
-            drain_s: how long hardly any frame may have reached the sink when it ends.
+            drain_s: time for which hardly any frame may have reached the sink when it ends.
             mark: called when the sending begins and when it ends; its answers are in ``marks``.
-            options: of `traffic.Generator`.
+            options: options of `traffic.Generator`.
 
         Returns:
             As `traffic.compare`, with ``sent`` and ``received`` in ``generator`` and ``sink``.

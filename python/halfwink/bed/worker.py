@@ -32,14 +32,14 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Its number out here."""
+        """Process number outside of its namespace."""
         return self._process.pid
 
     def begin(self, kind: str, **options: Any) -> None:
         """Begins a `generator` or a `sink`.
 
         Raises:
-            HalfwinkError: something of the options cannot be.
+            HalfwinkError: an option is invalid.
             RunError: the kernel refuses.
         """
         self._ask("begin", kind=kind, options=options)
@@ -61,7 +61,7 @@ class Worker:
         return self._ask("resolve", interface=interface, destination=destination)
 
     def close(self) -> None:
-        """Ends the process."""
+        """Stops the process of the worker."""
         hang_up(self._process)
         self._process.stop()
 
@@ -70,7 +70,7 @@ class Worker:
 
 
 def main() -> None:
-    """The other end."""
+    """Runs the worker's end of the pipe."""
     work: Any = None
 
     def answer(told: dict[str, Any]) -> Any:

@@ -67,19 +67,20 @@ class _Module(_ModuleType):
         """Records a workload, or a command of your own, into a trace.
 
         Args:
-            workload: its name, as `halfwink.capture.WORKLOADS` has it.
+            workload: name of the workload, as in `halfwink.capture.WORKLOADS`.
             command: a program and its arguments, instead.
             out: the file; ``NAME.hwt`` if none, which must not be there.
-            instructions: how many to record, at most; the workload's own number, or the whole run.
-            seed: of everything random in the guest.
-            time_limit_s: when to give up.
+            instructions: largest number of instructions to record; default: the workload's own
+                number, or the whole run.
+            seed: seed of all randomness in the guest.
+            time_limit_s: timeout in seconds.
             rootfs: a root file system of your own.
             packages: Debian packages that the command needs.
             progress: is told how far it is.
 
         Raises:
-            WrongUseError: what was asked for cannot be, in one line.
-            CaptureError: it failed.
+            WrongUseError: the request is invalid; one line.
+            CaptureError: the capture failed.
         """
         if (workload is None) == (not command):
             raise WrongUseError("expected a workload or a command")

@@ -1,4 +1,4 @@
-"""Capturing a workload."""
+"""Captures of workloads and programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_SEED = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Result:
-    """A finished capture."""
+    """Result of a finished capture."""
 
     path: Path
     workload: str
@@ -74,7 +74,7 @@ class Result:
 
 
 def available() -> list[Requirement]:
-    """What this machine has and lacks for `capture`, for `halfwink doctor`."""
+    """Returns the requirements of `capture` on this machine, for `halfwink doctor`."""
     try:
         built = guest.find(guest.recipe()) is not None
     except (CaptureError, OSError) as error:

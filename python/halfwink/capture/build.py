@@ -13,7 +13,7 @@ _COMMON = ["cargo", "build", "--quiet", "--release"]
 
 @dataclass(frozen=True)
 class Tools:
-    """The built programs."""
+    """Paths of the built programs."""
 
     plugin: Path
     load: Path

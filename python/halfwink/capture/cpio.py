@@ -31,7 +31,7 @@ class CpioWriter:
         self.close()
 
     def close(self) -> None:
-        """Writes the trailer."""
+        """Writes the trailer of the archive."""
         self._head("TRAILER!!!", 0, 0, 0, 0)
 
     def directory(self, path: str, mode: int = 0o755, uid: int = 0, gid: int = 0) -> None:

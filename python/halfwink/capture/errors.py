@@ -1,4 +1,4 @@
-"""What can go wrong, each with one clear line."""
+"""Errors of a capture, each with one clear line."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ STORAGE = "storage"
 
 @dataclass(frozen=True)
 class Kernel:
-    """Where a guest's kernel comes from.
+    """Source of a guest's kernel.
 
     Attributes:
-        package: that names the newest one.
-        suite: of Debian that has it.
+        package: package that names the newest kernel.
+        suite: suite of Debian that has it.
     """
 
     package: str = KERNEL_PACKAGE
@@ -59,7 +59,7 @@ NEWER_KERNEL = Kernel("linux-image-amd64", f"{SUITE}-backports")
 
 @dataclass(frozen=True)
 class Guest:
-    """A built guest."""
+    """Files of a built guest."""
 
     folder: Path
     kernel_release: str
@@ -68,12 +68,12 @@ class Guest:
 
     @property
     def kernel(self) -> Path:
-        """The kernel image."""
+        """Path of the kernel image."""
         return self.folder / "vmlinuz"
 
     @property
     def drivers(self) -> list[Path]:
-        """Its kernel modules, each behind those that it depends on."""
+        """Its kernel modules, each after those that it depends on."""
         return [self.folder / f"{name}.ko" for name in _lines(self.folder / "drivers")]
 
     @property
@@ -88,7 +88,7 @@ class Guest:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a guest is made from."""
+    """Ingredients of a guest."""
 
     packages: tuple[str, ...]
     leave_out: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a capture needs of the machine, and how the machine gets it."""
+"""Requirements of a capture on the machine, and the ways to meet them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BACKPORTS = "bookworm-backports"
 
 @dataclass(frozen=True)
 class Requirement:
-    """Something the machine must have."""
+    """A requirement of a capture."""
 
     name: str
     present: bool
@@ -36,7 +36,7 @@ class Requirement:
 
 
 def set_up_line(packages: Sequence[str] = ()) -> str:
-    """What a user without root types to have QEMU installed and the guest built."""
+    """Returns the command by which a user without root gets QEMU installed and the guest built."""
     modules = Path(__file__).resolve().parents[2]
     settings = f"XDG_CACHE_HOME={paths.cache().parents[1]} PYTHONPATH={modules}"
     own = "".join(f" --package {name}" for name in packages)
@@ -80,7 +80,7 @@ def qemu_version() -> tuple[str, tuple[int, int]] | None:
 
 
 def is_debian_12() -> bool:
-    """Whether Debian's packages for bookworm fit this machine."""
+    """Returns whether Debian's packages for bookworm fit this machine."""
     try:
         release = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
@@ -89,10 +89,10 @@ def is_debian_12() -> bool:
 
 
 def mirror(suite: str = "bookworm") -> str:
-    """Where this machine gets Debian 12 from, by its own package sources.
+    """Returns the mirror of Debian 12 in this machine's package sources.
 
     Raises:
-        MissingRequirementError: they do not name the suite.
+        MissingRequirementError: the sources do not name the suite.
     """
     form = "$(CODENAME)|$(COMPONENT)|$(SITE)"
     for line in run(["apt-get", "indextargets", "--format", form]).splitlines():
@@ -130,7 +130,7 @@ def _program_requirement(name: str, purpose: str, fix: str) -> Requirement:
 
 
 def requirements() -> list[Requirement]:
-    """What a capture needs beside the guest itself."""
+    """Returns the requirements of a capture beside the guest itself."""
     return [
         _qemu_requirement(),
         _program_requirement("cargo", "builds the recorder", "install Rust 1.88 or newer"),
@@ -139,7 +139,9 @@ def requirements() -> list[Requirement]:
 
 
 def guest_requirements(packages: Sequence[str] = ()) -> list[Requirement]:
-    """What building the guest needs, once; one with packages of the user's own if there are any."""
+    """Returns the requirements of building the guest, once; one with packages of the user's own if
+    there are any.
+    """
     return [
         Requirement(
             "debian-12",

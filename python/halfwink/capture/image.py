@@ -19,7 +19,7 @@ _FOLDERS = ("proc", "sys", "dev", "run", "tmp", "root")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is captured, as far as the guest needs to know."""
+    """Plan of a capture, as far as the guest needs it."""
 
     workload: Workload
     seed: int
@@ -42,7 +42,7 @@ def load_arguments(workload: Workload, seed: int) -> list[str]:
 
 
 def environment(plan: Plan) -> str:
-    """What the guest is told: shell assignments."""
+    """Returns the settings of the guest as shell assignments."""
     workload = plan.workload
     values = {
         "KIND": "server" if workload.is_server else "program",

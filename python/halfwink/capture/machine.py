@@ -36,7 +36,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class Boot:
-    """What to boot, and what to record."""
+    """Settings of a boot and of its recording."""
 
     kernel: Path
     initrd: Path
@@ -50,7 +50,7 @@ class Boot:
 
 
 def command_line(boot: Boot) -> list[str]:
-    """QEMU's command line."""
+    """Returns the command line of QEMU."""
     plugin = [
         str(boot.plugin),
         f"out={boot.out}",

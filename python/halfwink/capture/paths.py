@@ -1,4 +1,4 @@
-"""Where things are."""
+"""Paths that captures use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import MissingRequirementError
 
 
 def cache() -> Path:
-    """Where guests are kept between captures."""
+    """Returns the folder in which guests are kept between captures."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "halfwink" / "capture"
 
@@ -46,7 +46,9 @@ def sources() -> Path:
 
 
 def build() -> Path:
-    """Where recorder and load generator are built: beside their sources in a clone."""
+    """Returns the folder in which recorder and load generator are built: beside their sources in a
+    clone.
+    """
     named = os.environ.get("CARGO_TARGET_DIR")
     beside = sources() / "target"
     return Path(named) if named else beside if installed.clone() else cache() / "target"

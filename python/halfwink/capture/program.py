@@ -97,7 +97,7 @@ def libraries(path: Path) -> dict[str, Path]:
 
 
 def parse_ldd(output: str) -> dict[str, Path]:
-    """Where the libraries that `ldd` lists go, and where they are."""
+    """Returns the libraries that `ldd` lists: paths in the guest and on this machine."""
     files: dict[str, Path] = {}
     for line in output.splitlines():
         if "not found" in line:

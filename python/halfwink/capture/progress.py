@@ -1,4 +1,4 @@
-"""How a capture tells what it is doing."""
+"""Progress messages of a capture."""
 
 from __future__ import annotations
 

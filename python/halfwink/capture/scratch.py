@@ -20,12 +20,12 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 @contextmanager
 def folder(prefix: str) -> Generator[Path]:
-    """A folder in the cache, removed at the end; first what killed runs left there is removed.
+    """A folder in the cache, removed at the end; leftovers of killed runs are removed first.
 
     Its maker holds a lock on it, which ends with its process: a folder nobody holds is left over.
 
     Args:
-        prefix: of the folder's name, one of `building-`, `capture-`, `run-`.
+        prefix: prefix of the folder's name, one of `building-`, `capture-`, `run-`.
     """
     assert prefix in _PREFIXES
     paths.make_cache()

@@ -49,7 +49,7 @@ finish
 
 @dataclass(frozen=True)
 class Small:
-    """What does not change from run to run."""
+    """Parts of the guest that do not change from run to run."""
 
     folder: Path
     packages: dict[str, str]
@@ -57,7 +57,7 @@ class Small:
 
     @property
     def kernel(self) -> Path:
-        """The kernel image."""
+        """Path of the kernel image."""
         return self.folder / "vmlinuz"
 
     @property
@@ -75,7 +75,7 @@ def ensure(
     """The machine with this kernel, these drivers and programs, from the cache or made now.
 
     Raises:
-        MissingRequirementError: something is missing, with the line that adds it.
+        MissingRequirementError: a part is missing, with the line that adds it.
     """
     host.ensure_qemu()
     contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in programs]
@@ -153,7 +153,7 @@ def add_program(cpio: CpioWriter, program: Path) -> None:
 
 
 def command_line(small: Small, initrd: Path, seed: int) -> list[str]:
-    """QEMU's."""
+    """Returns the command line of QEMU."""
     return [
         host.QEMU,
         *("-machine", "pc", "-cpu", machine.CPU, "-m", str(RAM_MIB)),
@@ -180,15 +180,15 @@ def run(
 
     Args:
         small: the machine.
-        script: what to run; `fail` ends it with a reason.
+        script: shell script to run; `fail` ends it with a reason.
         files: further files, by path.
         programs: further programs of this host.
-        seed: of the random numbers of kernel and programs.
-        time_limit_s: of this host's time.
+        seed: seed of the random numbers of kernel and programs.
+        time_limit_s: timeout, in seconds of this host.
 
     Raises:
         GuestError: the script failed, with its reason.
-        TimeLimitError: it did not end.
+        TimeLimitError: the script did not end in time.
     """
     with scratch.folder("run-") as work:
         initrd = work / "initrd.cpio"

@@ -1,4 +1,4 @@
-"""What there is to know of something that can be captured by name."""
+"""Properties of workloads that can be captured by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["closed", "open", "program"]
 
 @dataclass(frozen=True)
 class Workload:
-    """Something to capture."""
+    """A workload that can be captured."""
 
     name: str
     description: str
@@ -49,17 +49,17 @@ class Workload:
 
     @property
     def is_server(self) -> bool:
-        """Whether it answers requests."""
+        """Tells whether it answers requests."""
         return self.kind != "program"
 
     @property
     def marks_start(self) -> bool:
-        """Whether the program itself executes the start marker, in its main phase."""
+        """Tells whether the program itself executes the start marker, in its main phase."""
         return self.source != "" and not self.is_server
 
     @property
     def unit_of_work(self) -> str:
-        """What energy and time are divided by."""
+        """Unit by which energy and time are divided."""
         return "request" if self.is_server else "instruction"
 
     @property

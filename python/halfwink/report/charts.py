@@ -143,8 +143,9 @@ def energy_stack(results: Results) -> alt.FacetChart:
 
 
 def _group(results: Results) -> pl.Expr:
-    """What a row of the ledger is shown under: kind of component and state; of cores that are told
-    apart from their chip, what they did."""
+    """Returns the group of a ledger row in charts: kind of component and state; for cores that are
+    separate from their chip, their state.
+    """
     component = pl.col("component").str.replace(r"\d+$", "")
     group = pl.format("{}: {}", component, "state")
     if "core_energy_saving_pct" not in results.runs.columns:
@@ -202,7 +203,7 @@ def slots(results: Results) -> alt.VConcatChart:
 
 
 def has_slots(results: Results) -> bool:
-    """Whether there is anything that `slots` could draw."""
+    """Returns whether `slots` can draw anything."""
     return results.has("slots") and any(n in results.tables["slots"].columns for n in SLOT_TIMES)
 
 

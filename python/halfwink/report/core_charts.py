@@ -72,7 +72,7 @@ def cpi_stack(results: Results) -> alt.FacetChart:
 
 
 def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt.FacetChart:
-    """How long the baseline's stalls on the shared levels last."""
+    """Draws the durations of the baseline's stalls on the shared levels."""
     data = results.histograms.filter(
         (pl.col("technique") == results.baseline) & (pl.col("histogram") == "stall")
     ).with_columns(

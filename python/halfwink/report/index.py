@@ -29,13 +29,13 @@ class Entry:
     """A finished run.
 
     Attributes:
-        folder: from the page's own, as a link has it.
-        written: when its tables were.
-        title: of its study.
+        folder: path relative to the page's own, as a link has it.
+        written: time at which its tables were written.
+        title: title of its study.
         verdict: the first sentence of it; of a run that cannot be read, why.
-        counts: how many of what, as ``5 techniques``.
-        has_report: whether there is a page to link to.
-        command: what plays it again, in the page's folder: what is kept is not played.
+        counts: counts such as ``5 techniques``.
+        has_report: tells whether there is a page to link to.
+        command: command that runs it again, in the page's folder: stored results are reused.
     """
 
     folder: str
@@ -58,7 +58,7 @@ def write_index(folder: Path) -> int:
 
     Raises:
         HalfwinkError: there is no finished run, in one line.
-        OSError: it cannot be written.
+        OSError: the index cannot be written.
     """
     found = entries(folder)
     if not found:

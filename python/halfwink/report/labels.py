@@ -38,7 +38,7 @@ class Label:
 
     Attributes:
         point: beside which of the points it stands.
-        names: what it says.
+        names: text of the label.
         side: at which of :data:`SIDES` of the point.
     """
 
@@ -91,8 +91,9 @@ def _offset(side: str) -> tuple[int, int]:
 
 
 def pixels(values: Sequence[float], length: int, free: int, beyond: float = 0.0) -> list[float]:
-    """Where a scale of so many pixels puts values: it leaves ``free`` ones at both ends, and begins
-    and ends by the share ``beyond`` outside of them."""
+    """Returns the pixels at which a scale puts values: it leaves ``free`` pixels at both ends, and
+    extends the range by the share ``beyond`` on either side.
+    """
     low, high = min(values) * (1 - beyond), max(values) * (1 + beyond)
     each = (length - 2 * free) / ((high - low) or 1.0)
     return [free + each * (value - low) for value in values]
@@ -104,10 +105,10 @@ def labels(
     """Labels of points, none over another label or a point.
 
     Args:
-        points: in pixels from the chart's upper left corner.
-        names: of the points.
+        points: positions in pixels from the chart's upper left corner.
+        names: names of the points.
         size: width and height of the chart, in pixels.
-        most: with more places than that there are no labels.
+        most: number of places above which there are no labels.
     """
     places: list[_Place] = []
     for n, (point, name) in enumerate(zip(points, names, strict=True)):

@@ -1,4 +1,4 @@
-"""How a report's figures came about: what each world models, and what a saving is."""
+"""Methods behind a report's figures: the models of each world, and the definition of savings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From charts and tables to one self-contained HTML file."""
+"""Report of charts and tables as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def write_report(
     from the text of their ``study``.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the report cannot be written.
     """
     alt.data_transformers.disable_max_rows()
     sections = [*extra, *_sections(results)]
@@ -120,7 +120,7 @@ def _embedded(spec: dict[str, Any]) -> str:
 
 
 def _sections(results: Results) -> list[Section]:
-    """What can be drawn of these results: it follows from their tables and columns."""
+    """Returns the sections that can be drawn of these results, by their tables and columns."""
     runs = results.runs
     others = runs.filter(pl.col("technique") != results.baseline)
     sections: list[Section] = []
@@ -174,7 +174,7 @@ def _sections(results: Results) -> list[Section]:
 
 
 def _core_sections(results: Results) -> list[Section]:
-    """Of worlds whose cores are simulated instruction by instruction."""
+    """Returns the sections of worlds whose cores are simulated instruction by instruction."""
     sections: list[Section] = []
     if "ipc" in results.runs.columns:
         sections.append(
@@ -222,7 +222,7 @@ def _core_sections(results: Results) -> list[Section]:
 
 
 def _cut(results: Results) -> str:
-    """What charts with a panel for each value of a sweep leave out."""
+    """Describes what charts with a panel for each value of a sweep leave out."""
     count = results.runs.select(KEYS).n_unique()
     shown = charts.PANELS
     return f" Of {count:,} settings the first {shown} are drawn." if count > shown else ""
@@ -251,7 +251,7 @@ def _workloads(results: Results) -> list[dict[str, str]]:
 
 
 def _techniques(results: Results) -> list[dict[str, str]]:
-    """What each technique does, in a line, and who published it; of modifiers, too."""
+    """Describes each technique in a line, with its publication; modifiers, too."""
     known = {t["name"]: t for t in _core.techniques() if results.world in t["worlds"]}
     used = results.runs["technique"].unique(maintain_order=True)
     names = dict.fromkeys(part.split(":")[0] for name in used for part in name.split("+"))
@@ -260,7 +260,7 @@ def _techniques(results: Results) -> list[dict[str, str]]:
 
 
 def _recorded(info: dict[str, Any]) -> str:
-    """Where a workload comes from, if it was recorded."""
+    """Describes the origin of a workload, if it was recorded."""
     header = info.get("header")
     if header is None:
         return str(info.get("kind", ""))

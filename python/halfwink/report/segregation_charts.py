@@ -1,4 +1,4 @@
-"""What splits and insertion ranks gain over one LRU stack."""
+"""Charts of the gains of splits and insertion ranks over one LRU stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the JSON documents of the command line look like: a JSON Schema of each kind.
+"""Schemas of the command line's JSON documents: a JSON Schema of each kind.
 
 A document names its kind and version itself, as ``{"schema": "halfwink.compare/1", ...}``. Within a
 version keys may come, and none goes or changes its meaning; a reader passes over what it does not
