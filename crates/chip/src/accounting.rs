@@ -21,7 +21,7 @@ pub enum AccountingError {
     /// Cycles went by without a reason, or with two.
     #[error("{core}: {explained} cycles have a reason, but the pipeline ran for {ran}")]
     Cycles {
-        /// Which core.
+        /// Name of the core.
         core: String,
         /// Cycles with a reason.
         explained: Cycle,
@@ -30,7 +30,7 @@ pub enum AccountingError {
     },
 }
 
-/// What a core's energy went into.
+/// Parts of a core's energy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnergyParts {
     /// Leakage, of what is left of it in the gated state too.
@@ -44,7 +44,7 @@ pub struct EnergyParts {
 }
 
 impl EnergyParts {
-    /// All of it.
+    /// Returns the sum of all parts.
     #[must_use]
     pub fn total(&self) -> Energy {
         self.leakage + self.clock + self.wake_up + self.events
@@ -80,8 +80,8 @@ fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 9] {
     ]
 }
 
-/// What writing back before a loss, loading before a need, and prefetching took of a core and its
-/// own caches, by name: how often, and the energy of each.
+/// Returns the energies of write-backs before a loss, of loads before a need, and of prefetches, in
+/// a core and its own caches, by name: how often, and the energy of each.
 fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 8] {
     let private = &core.common().private;
     let counts = private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default();
@@ -109,27 +109,27 @@ const BANK_SHARE: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 const MODES: [Mode; 2] = [Mode::User, Mode::Kernel];
 const ON: State = State("on");
-/// Of what cores share, while the package sleeps.
+/// State of the shared parts while the package sleeps.
 const ASLEEP: State = State("asleep");
 const UNCORE: Cause = Cause { mode: Mode::Idle, reason: "uncore" };
 const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
 const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
 const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
-/// Of [`halfwink_dram::Payer::OTHERS`].
+/// Names of [`halfwink_dram::Payer::OTHERS`].
 const OTHERS: [&str; 4] = ["flush", "preheat", "device", PREFETCH];
-/// What prefetchers cause.
+/// Name of accesses by prefetchers.
 const PREFETCH: &str = "prefetch";
 const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
 
 /// Knows what everything on a chip takes.
 pub(crate) struct Accountant<'a> {
     machine: &'a Machine,
-    /// As the cores that are set aside for the kernel are.
+    /// Machine as the cores that are set aside for the kernel see it.
     os_machine: Machine,
     /// Cores with work of their own, which come first.
     users: usize,
     retention: bool,
-    /// Whose power states count: those of the technique that paces the run, or of a follower.
+    /// Source of the power states: the technique that paces the run, or a follower.
     follower: Option<usize>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Accountant<'a> {
         Accountant { machine, os_machine: machine.os_core(), users, retention, follower: None }
     }
 
-    /// The same for a follower.
+    /// Returns the accountant of a follower.
     pub(crate) fn of(self, follower: usize) -> Accountant<'a> {
         Accountant { follower: Some(follower), ..self }
     }
@@ -166,19 +166,19 @@ impl<'a> Accountant<'a> {
         asleep(self.machine, cores, now)
     }
 
-    /// The same of the cores that have work, or are there for the kernel.
+    /// Returns the energy of the cores that have work, or are reserved for the kernel.
     pub(crate) fn core_energy(&self, cores: &[Core], now: Time) -> Energy {
         let parts = |(n, core)| self.parts_of(n, core, |gate| gate.residency_at(now));
         cores.iter().enumerate().map(parts).map(|parts| parts.total()).sum()
     }
 
-    /// What the energy of each core went into in the end, as its own counters say.
+    /// Returns the parts of each core's energy at the end, by its own counters.
     pub(crate) fn parts(&self, cores: &[Core]) -> Vec<EnergyParts> {
         let parts = |(n, core)| self.parts_of(n, core, |gate| gate.residency);
         cores.iter().enumerate().map(parts).collect()
     }
 
-    /// The same of one core, with so much time in each power state.
+    /// Returns the parts of one core's energy, for its time in each power state.
     fn parts_of(
         &self,
         n: usize,
@@ -239,7 +239,7 @@ fn state_leakage(machine: &Machine, state: CoreState, retention: bool) -> Power 
     machine.power.core.leakage(state, &machine.gating, retention)
 }
 
-/// What a core's own counters say.
+/// Computes the parts of a core's energy from its own counters.
 fn core_parts(
     machine: &Machine,
     wakes: u64,
@@ -362,7 +362,7 @@ fn split(active: &ActiveCycles, time: Time) -> Vec<(Cause, Time)> {
     shares
 }
 
-/// For how long parts that cores share are looked at, and how much of it the package slept.
+/// Length of the observation of shared parts, and the time of it in which the package slept.
 #[derive(Clone, Copy)]
 struct Shared {
     duration: Time,
@@ -375,12 +375,13 @@ impl Shared {
     }
 }
 
-/// What is left of a part while the package sleeps.
+/// Returns the share of a part's power that remains while the package sleeps.
 fn left(machine: &Machine, of: fn(&PackageSleep) -> f64) -> f64 {
     machine.package.as_ref().and_then(|package| package.sleep).map_or(1.0, |sleep| of(&sleep))
 }
 
-/// What the package takes beside its cores, its third level and memory; none where no machine says.
+/// Energy of the package beside its cores, its third level and memory; zero if the machine has no
+/// such values.
 struct PackageEnergy {
     awake: Row,
     asleep: Row,
@@ -410,14 +411,14 @@ fn post_package(ledger: &mut Ledger, machine: &Machine, time: Shared) {
     ledger.post(id, ASLEEP, UNCORE, package.asleep);
 }
 
-/// What the shared cache takes.
+/// Energy of the shared cache.
 struct L3Energy {
     leakage: Energy,
     /// While the package sleeps.
     asleep: Row,
     each: Energy,
     accesses: [u64; 2],
-    /// What no code made.
+    /// Accesses that no code made.
     others: [u64; 4],
     /// Time without supply, and what leaks in it.
     off: Row,
@@ -466,15 +467,14 @@ fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, time: Shared
     }
 }
 
-/// What memory takes: what nobody asked for, and by event the counts by mode and the energy of
-/// each.
+/// Energy of memory: the background, and for each event the counts by mode and the energy of one.
 struct MemoryEnergy {
     background: Energy,
     /// While the package sleeps.
     asleep: Row,
     refresh: Energy,
     events: [(&'static str, [u64; 2], Energy); 3],
-    /// What no code asked for, all its commands together.
+    /// Energy of commands that no code requested.
     others: [Energy; 4],
 }
 

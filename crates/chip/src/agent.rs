@@ -10,9 +10,9 @@ use halfwink_engine::Class;
 pub(crate) struct Agent(u8);
 
 impl Agent {
-    /// What loads lines before they are needed, beside the cores.
+    /// Agent that loads lines before they are needed, beside the cores.
     pub(crate) const PREHEATER: Agent = Agent(254);
-    /// What reads and writes memory by itself.
+    /// Agent that reads and writes memory by itself.
     pub(crate) const DEVICE: Agent = Agent(255);
 
     pub(crate) fn core(number: usize) -> Agent {

@@ -2,8 +2,8 @@
 
 use halfwink_trace::Branch;
 
-/// Whose an access is: the lower bits of the virtual address of its instruction, and its privilege.
-/// In one word, since every operation of a window has it.
+/// Source of an access: the lower bits of the virtual address of its instruction, and its
+/// privilege. It is one word, since every operation of a window has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct By(u32);
 
@@ -25,13 +25,13 @@ impl By {
     }
 }
 
-/// What comes next for fetch.
+/// Next item for fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Coming {
     /// This line, and the virtual address of its first instruction.
     Line(u64, By, u64),
     /// This branch; it goes to `target`, unless something comes between.
     Branch { branch: Branch, pc: u64, fall_through: u64, target: Option<u64>, kernel: bool },
-    /// Nothing before dispatch has gone on.
+    /// No further item is visible until dispatch has advanced.
     Nothing,
 }

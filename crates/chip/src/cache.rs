@@ -10,16 +10,16 @@ pub(crate) mod flag {
     pub(crate) const DIRTY: u64 = 1 << 1;
     /// Brought in with kernel privilege.
     pub(crate) const KERNEL: u64 = 1 << 2;
-    /// Its data is still on the way.
+    /// Marks a line whose data has not arrived.
     pub(crate) const PENDING: u64 = 1 << 3;
     /// Other cores may hold it too: it may be read, but not written (the S of MESI).
     pub(crate) const SHARED: u64 = 1 << 4;
-    /// A prefetcher brought it, and nobody has used it.
+    /// Marks a line that a prefetcher brought and that was not used.
     pub(crate) const PREFETCHED: u64 = 1 << 5;
-    /// All of them.
+    /// All of the flags.
     pub(crate) const ALL: u64 = 0x3f;
 
-    /// That of a line that this privilege brings in.
+    /// Returns the owner flag of a line that this privilege brings in.
     #[inline]
     pub(crate) const fn owner(kernel: bool) -> u64 {
         if kernel {
@@ -50,7 +50,7 @@ pub(crate) struct Victim {
     pub(crate) dirty: bool,
     /// Brought in with kernel privilege.
     pub(crate) kernel: bool,
-    /// By a prefetcher, for nobody.
+    /// Whether a prefetcher brought it and it was never used.
     pub(crate) prefetched: bool,
 }
 
@@ -63,7 +63,7 @@ impl Cache {
         }
     }
 
-    /// Whether both have as many sets and ways.
+    /// Returns whether both have equal numbers of sets and ways.
     pub(crate) fn is_shaped_like(&self, other: &Cache) -> bool {
         (self.set_mask, self.ways) == (other.set_mask, other.ways)
     }
@@ -74,7 +74,7 @@ impl Cache {
         &mut self.tags[start..start + self.ways]
     }
 
-    /// If the line is there: makes it the most recent, adds `flags`, returns its flags before.
+    /// Makes a line the most recent, if it is present, adds `flags`, and returns its flags before.
     #[inline]
     pub(crate) fn touch(&mut self, line: u64, flags: u64) -> Option<u64> {
         let key = line << TAG_SHIFT;
@@ -120,8 +120,8 @@ impl Cache {
         self.change(line, flag::PENDING, 0);
     }
 
-    /// If the line is there: takes flags from it and gives it others, without using it; its flags
-    /// before.
+    /// Takes flags from a line, if it is present, and gives it others, without using it; returns
+    /// its flags before.
     #[inline]
     pub(crate) fn change(&mut self, line: u64, take: u64, give: u64) -> Option<u64> {
         let key = line << TAG_SHIFT;
@@ -172,7 +172,7 @@ impl Cache {
         }
     }
 
-    /// Nothing is left in it.
+    /// Removes all lines.
     pub(crate) fn clear(&mut self) {
         self.tags.fill(0);
     }

@@ -35,15 +35,15 @@ use crate::warm_up::warm_up;
 
 /// Work for one core.
 pub struct Task {
-    /// Its instructions.
+    /// Source of its instructions.
     pub source: Box<dyn Source>,
     /// Lines in its caches before it starts.
     pub warm: Arc<WarmSet>,
-    /// How its requests arrive.
+    /// Arrival process of its requests.
     pub load: LoadKind,
     /// Instructions to play at most.
     pub limit: u64,
-    /// When its core begins.
+    /// Start time of its core.
     pub start: Time,
     /// Lines that it has in common with all tasks that name the same ones; only where threads are
     /// watched ([`Options::offload`]). Without them, all it touches is its own.
@@ -59,7 +59,7 @@ pub enum ChipError {
     /// More work than cores.
     #[error("{tasks} workloads for {cores} cores")]
     TooManyTasks {
-        /// Pieces of work.
+        /// Number of tasks.
         tasks: usize,
         /// Cores of the machine.
         cores: usize,
@@ -82,7 +82,7 @@ pub enum ChipError {
     /// A policy or a pipeline did the impossible.
     #[error(transparent)]
     Core(#[from] CoreError),
-    /// With faults of this seed, something that must hold whatever goes wrong does not.
+    /// An invariant was violated under faults of this seed.
     #[error("seed {0}: {1}")]
     Broken(u64, Broken),
     /// The accounts do not balance.
@@ -97,7 +97,7 @@ pub struct CodeCache {
 }
 
 impl CodeCache {
-    /// Knows nothing yet.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> CodeCache {
         CodeCache::default()
@@ -132,22 +132,22 @@ pub fn run(
 
 pub(crate) struct Chip<'a> {
     clock: Clock,
-    /// That of what goes wrong, if anything may.
+    /// Seed of the faults, if any are enabled.
     fault_seed: Option<u64>,
     pub(crate) accountant: Accountant<'a>,
-    /// Those of the tasks, then those for the kernel.
+    /// Cores of the tasks, then those for the kernel.
     pub(crate) cores: Vec<Core>,
     pub(crate) shared: Shared,
-    /// Where threads move from core to core, and cores hold the same lines.
+    /// Scheduler, if threads move from core to core, and cores share lines.
     scheduler: Option<Scheduler>,
     /// Agents that are no core.
     pub(crate) engine: Engine,
     /// A core without a thread may have caches to write back.
     loses: bool,
-    /// From anything that a core does until another part can notice.
+    /// Shortest time from an act of a core until another part can notice it.
     shortest_message: Time,
-    /// How far a core may run ahead in one turn: far enough to be worth the turn, near enough that
-    /// progress and interruption do not wait. Results do not depend on it.
+    /// Longest time that a core may run ahead in one turn: long enough to be worth the turn, short
+    /// enough that progress and interruption do not wait. Results do not depend on it.
     pub(crate) quantum: Time,
     watch: Watch,
     slices: Slices,
@@ -182,7 +182,7 @@ impl Watch {
     }
 }
 
-/// What cannot be played.
+/// Rejects impossible combinations of machine, tasks and options.
 fn refuse(machine: &Machine, tasks: &[Task], options: &Options<'_>) -> Result<(), ChipError> {
     let in_common = machine.os.one_memory || tasks.iter().any(|task| task.shared.is_some());
     let tasks = tasks.len();
@@ -199,7 +199,7 @@ fn refuse(machine: &Machine, tasks: &[Task], options: &Options<'_>) -> Result<()
     Ok(())
 }
 
-/// Whether changes of privilege are shown.
+/// Makes changes of privilege visible if calls may be offloaded.
 fn seen(front_end: FrontEnd, options: &Options<'_>) -> FrontEnd {
     if options.offload.is_some() {
         front_end.showing_crossings()
@@ -286,7 +286,7 @@ impl<'a> Chip<'a> {
         self.play_to(Time::NEVER, control).map(|_| ())
     }
 
-    /// The same, until all cores have come to `stop`; false if all work was done before.
+    /// Plays until all cores have come to `stop`; returns false if all work was done before.
     pub(crate) fn play_to(&mut self, stop: Time, control: &RunControl) -> Result<bool, ChipError> {
         self.stop = stop;
         loop {
@@ -309,12 +309,13 @@ impl<'a> Chip<'a> {
         }
     }
 
-    /// What it reaches is only the next thing that happens to its power: no slice ends with it.
+    /// Returns whether the core has no thread: its next event then only concerns its power, and
+    /// ends no slice.
     fn is_vacant(&self, core: Reached) -> bool {
         self.loses && self.cores[core.core].is_vacant()
     }
 
-    /// Nothing is left but what timers of cores without threads may do, from `next` on.
+    /// Returns whether only timers of cores without threads remain, from `next` on.
     fn is_over(&self, next: Time) -> bool {
         let is_idle = |c: &Core| c.is_vacant() && !c.is_flushing() || c.finished.is_some();
         self.next_arrival() == Time::NEVER
@@ -322,7 +323,7 @@ impl<'a> Chip<'a> {
             && next >= self.end()
     }
 
-    /// When the last core has done its work.
+    /// Returns the time at which the last core finishes its work.
     fn end(&self) -> Time {
         let ends =
             self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
@@ -337,7 +338,7 @@ impl<'a> Chip<'a> {
         Ok(())
     }
 
-    /// When the next thread arrives somewhere.
+    /// Returns the time at which the next thread arrives at a core.
     fn next_arrival(&self) -> Time {
         self.scheduler.as_ref().map_or(Time::NEVER, Scheduler::next_time)
     }
@@ -441,7 +442,7 @@ impl<'a> Chip<'a> {
         Ok(())
     }
 
-    /// What all cores have done up to `now`.
+    /// Returns the sums over all cores up to `now`.
     fn sums(&mut self, now: Time) -> Sums {
         for core in &mut self.cores {
             for latency in core.completed() {
@@ -458,8 +459,8 @@ impl<'a> Chip<'a> {
         }
     }
 
-    /// How far the core that is behind may go: replies aside, of which its inbox knows, nothing can
-    /// come before this.
+    /// Returns the time up to which the core furthest behind may go: apart from replies, which its
+    /// inbox knows, no message can come before it.
     fn limit(&mut self, behind: Reached, progress: &Progress) -> Time {
         // The end of a slice is the one time at which all cores have come equally far: sums that
         // are taken there do not depend on who ran ahead.
@@ -516,8 +517,8 @@ impl<'a> Chip<'a> {
         self.cores.iter().map(of).sum()
     }
 
-    /// What the technique that paced the run did, and what each that followed did, if it is still
-    /// there.
+    /// Returns the result of the technique that paced the run, and of each follower that did not
+    /// diverge.
     pub(crate) fn finish(mut self) -> Result<(RunResult, Vec<Option<RunResult>>), ChipError> {
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);
@@ -556,7 +557,7 @@ impl<'a> Chip<'a> {
     }
 }
 
-/// What became of a request is heard by who made it.
+/// Delivers the outcome of a request to the agent that made it.
 #[inline]
 fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
     match served.agent().number() {

@@ -5,11 +5,11 @@ use halfwink_units::Cycle;
 
 use crate::uop::{Unit, UNITS};
 
-/// What kept a core from retiring work in a cycle.
+/// Reason why a core retired no work in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Reason {
-    /// Nothing: work retired.
+    /// Work was retired.
     Base,
     /// Operands or units of the oldest operation.
     Dependency,
@@ -23,7 +23,7 @@ pub enum Reason {
     L3,
     /// Data from another core's caches.
     Remote,
-    /// Data from memory.
+    /// Waits for data from memory.
     Memory,
     /// The translation of an address.
     Tlb,
@@ -92,7 +92,7 @@ impl Reason {
     }
 }
 
-/// Number of reasons.
+/// Number of all reasons.
 pub(crate) const REASONS: usize = Reason::ALL.len();
 
 /// Places for them: a power of two, since the loop of an in-order core counts by a masked number.
@@ -118,13 +118,13 @@ impl ActiveCycles {
 /// Operations executed, by privilege (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnitCounts {
-    /// In integer units.
+    /// Operations in integer units.
     pub alu: [u64; 2],
-    /// In multipliers and dividers.
+    /// Operations in multipliers and dividers.
     pub multiply: [u64; 2],
-    /// In floating-point units.
+    /// Operations in floating-point units.
     pub fp: [u64; 2],
-    /// Loads and stores.
+    /// Number of loads and stores.
     pub memory: [u64; 2],
 }
 

@@ -11,14 +11,14 @@ use crate::agent::Agent;
 use crate::memory::ReadNews;
 use crate::uncore::{Request, Served, Uncore, Want};
 
-/// What the agents of a run did.
+/// Counters of the agents of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCounts {
     /// Lines that the preheating engine asked for.
     pub lines: u64,
-    /// Of these, not found in the third level.
+    /// Number of these that were not in the third level.
     pub loaded: u64,
-    /// When the last of its lines was there.
+    /// Time at which the last of its lines was present.
     pub ended: Time,
     /// Lines that devices wrote.
     pub device_writes: u64,
@@ -28,7 +28,7 @@ pub struct EngineCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     pub(crate) counts: EngineCounts,
-    /// When devices write, what was not served yet.
+    /// Times of device writes that were not served yet.
     devices: VecDeque<Time>,
 }
 
@@ -58,7 +58,7 @@ impl Engine {
         push(uncore, Agent::DEVICE, at, line, want);
     }
 
-    /// When a device looks into caches next: no core may be further.
+    /// Returns the time at which a device next snoops caches: no core may be further.
     pub(crate) fn next_device(&mut self, uncore: &Uncore) -> Time {
         // What waits to be served is the queue's first, or behind it.
         while self.devices.front().is_some_and(|&at| at < uncore.next_time()) {

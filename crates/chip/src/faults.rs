@@ -20,7 +20,7 @@ use halfwink_units::Time;
 use crate::machine::FaultSpec;
 use crate::spread::spread;
 
-/// How often something went wrong with a core and the thread that began on it.
+/// Number of faults of a core and of the thread that began on it, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Orders to wake that were lost.
@@ -31,9 +31,9 @@ pub struct FaultCounts {
     pub tokens_lost: u64,
     /// Tokens that came late.
     pub tokens_late: u64,
-    /// How often the thread waited for an OS core that took none.
+    /// Number of times that the thread waited for an OS core that took none.
     pub os_waits: u64,
-    /// How often it was not taken until its timeout, and went home.
+    /// Number of times that it was not taken until its timeout, and went home.
     pub os_timeouts: u64,
     /// Kernel entries that stayed because the OS core was known to take none.
     pub os_refusals: u64,
@@ -54,7 +54,7 @@ impl FaultCounts {
         ]
     }
 
-    /// Sums of both.
+    /// Adds the counts of another one.
     pub fn add(&mut self, other: &FaultCounts) {
         self.wakes_lost += other.wakes_lost;
         self.wakes_late += other.wakes_late;
@@ -66,7 +66,7 @@ impl FaultCounts {
     }
 }
 
-/// What holds whatever goes wrong did not: a mistake of this crate.
+/// A violated invariant, which holds under any faults: an error of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// Threads, or interrupts beside them, began and did not end.
@@ -80,7 +80,7 @@ pub enum Broken {
     Untimed(usize, Time, Time),
 }
 
-/// What the wake-ups of a core meet.
+/// Faults of a core's wake-ups.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeFate {
     spec: FaultSpec,
@@ -90,7 +90,7 @@ pub(crate) struct WakeFate {
 }
 
 impl WakeFate {
-    /// Of this core, if anything goes wrong with them.
+    /// Creates the faults of this core's wake-ups, if any are enabled.
     pub(crate) fn of(spec: &FaultSpec, core: usize) -> Option<Box<WakeFate>> {
         spec.wakes().then(|| {
             let random = stream(spec.seed, &format!("wake-ups of core {core}"));
@@ -107,7 +107,7 @@ impl WakeFate {
         now + self.spec.watchdog
     }
 
-    /// It begins to wake: how much longer that takes.
+    /// Draws the delay of a wake-up that begins.
     pub(crate) fn delay(&mut self) -> Time {
         if !comes(&mut self.random, self.spec.wake_late) {
             return Time::ZERO;
@@ -117,7 +117,7 @@ impl WakeFate {
     }
 }
 
-/// What a core meets beside its wake-ups.
+/// Faults of a core beside those of its wake-ups.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
     tokens: Option<Box<TokenFate>>,
@@ -130,7 +130,7 @@ impl Met {
         Met { tokens: TokenFate::of(spec, core), threads: FaultCounts::default() }
     }
 
-    /// When news comes that should at `at`, if it does.
+    /// Returns the time at which an event arrives that is due at `at`; none if it is lost.
     #[inline]
     pub(crate) fn arrival(&mut self, at: Time, event: &Event) -> Option<Time> {
         match (&mut self.tokens, event) {
@@ -147,7 +147,7 @@ impl Met {
     }
 }
 
-/// What the tokens for a core meet.
+/// Faults of the tokens for a core.
 #[derive(Clone, Debug)]
 struct TokenFate {
     spec: FaultSpec,
@@ -157,13 +157,13 @@ struct TokenFate {
 }
 
 impl TokenFate {
-    /// Of this core, if anything goes wrong with them.
+    /// Creates the faults of this core's tokens, if any are enabled.
     fn of(spec: &FaultSpec, core: usize) -> Option<Box<TokenFate>> {
         let fate = || TokenFate { spec: *spec, core: core as u64, lost: 0, late: 0 };
         spec.tokens().then(|| Box::new(fate()))
     }
 
-    /// When a token comes that should at `at`, if it does.
+    /// Returns the time at which a token arrives that is due at `at`; none if it is lost.
     fn arrival(&mut self, at: Time, token: &Token) -> Option<Time> {
         let kind = match token.bound {
             Bound::NotBefore(_) => 0,
@@ -185,7 +185,7 @@ impl TokenFate {
     }
 }
 
-/// When a core for the kernel takes threads.
+/// Times at which a core for the kernel takes no threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Silence {
     outages: Outages,
@@ -193,7 +193,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Of this OS core, the same for whoever asks, if it does not always take them.
+    /// Creates the silences of this OS core, equal for all callers, if any are enabled.
     pub(crate) fn of(spec: &FaultSpec, os_core: usize) -> Option<Box<Silence>> {
         spec.silences().then(|| {
             let random = stream(spec.seed, &format!("silences of OS core {os_core}"));
@@ -207,7 +207,8 @@ impl Silence {
         })
     }
 
-    /// When it takes threads again, if it does not at `now`, which never goes back.
+    /// Returns the time at which it takes threads again, if it does not at `now`, which never goes
+    /// back.
     pub(crate) fn until(&mut self, now: Time) -> Option<Time> {
         if now >= self.gone {
             return Some(Time::NEVER);

@@ -25,13 +25,14 @@ pub struct Follower<'a> {
 }
 
 /// Runs tasks as [`run`](crate::run) does, once for several techniques: `options` has the one that
-/// paces the run, and each follower its result if a run of its own would have been the same to the
-/// picosecond. Else it has none: it delays the cores, or lets them go on earlier, or its policy
-/// does what no core can follow. Nobody can follow where threads move or a central controller
-/// grants wake-ups.
+/// paces the run. Each follower gets a result if a run of its own would have been the same to the
+/// picosecond. It gets none if it delays the cores, or resumes them earlier, or its policy requests
+/// an action that is invalid in the core's state. No technique can follow where threads move or a
+/// central controller grants wake-ups.
 ///
 /// # Errors
-/// See [`ChipError`]; of the technique that paces the run alone.
+///
+/// See [`ChipError`]; only of the technique that paces the run.
 pub fn run_together(
     machine: &Machine,
     tasks: Vec<Task>,
@@ -61,7 +62,7 @@ pub(crate) struct FollowerInput {
     pub(crate) loses_after: Option<Time>,
 }
 
-/// Those of one core.
+/// Returns the followers of one core.
 pub(crate) fn follow_core(followers: &[Follower<'_>], core: usize) -> Vec<FollowerInput> {
     let on = |follower: &Follower<'_>| FollowerInput {
         policy: (follower.policy)(core),
@@ -77,10 +78,10 @@ struct Account<'a> {
     slices: Slices,
 }
 
-/// What a follower has to show, with the parts of each core's energy.
+/// Results of a follower, with the parts of each core's energy.
 pub(crate) type Found = (Closed, Precision, Vec<EnergyParts>);
 
-/// Those of all, by number; of those who have parted there are none.
+/// Accounts of the followers, by number; none for those that diverged.
 pub(crate) struct Followers<'a>(Vec<Option<Account<'a>>>);
 
 impl<'a> Followers<'a> {
@@ -92,7 +93,7 @@ impl<'a> Followers<'a> {
         Followers(followers.iter().enumerate().map(account).collect())
     }
 
-    /// Who has parted on one core has parted on all.
+    /// Drops a follower that diverged on one core on all of them.
     pub(crate) fn drop_parted(&mut self, cores: &mut [Core]) {
         for (n, place) in self.0.iter_mut().enumerate() {
             if place.is_some() && cores.iter().any(|core| core.followers.get(n).is_none()) {

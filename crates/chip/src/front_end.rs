@@ -27,28 +27,28 @@ fn is_of_interrupts(event: Event) -> bool {
     matches!(event, Event::Interrupt { .. } | Event::Exception { .. })
 }
 
-/// What comes next.
+/// Next item of a front end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Head {
     /// The micro-operation that [`FrontEnd::uop`] shows.
     Uop,
-    /// Something between instructions.
+    /// An event between instructions.
     Event(Event),
     /// A change to kernel mode, or back out of it, that [`FrontEnd::pass_crossing`] was not asked
     /// about.
     Crossing,
-    /// Nothing.
+    /// The end of the thread.
     End,
 }
 
 /// A change of privilege.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crossing {
-    /// The thread begins in the kernel: nobody knows why or since when.
+    /// The thread begins in the kernel, for an unknown cause.
     Begins,
-    /// It enters the kernel, with the first event since it ran user code.
+    /// The thread enters the kernel, with the first event since it ran user code.
     Enters(Option<Event>),
-    /// It returns to user mode, or begins in it.
+    /// The thread returns to user mode, or begins in it.
     Returns,
 }
 
@@ -57,20 +57,20 @@ pub(crate) enum Crossing {
 pub struct WorkCounts {
     /// Instructions; iterations of a repeated string instruction are one.
     pub instructions: [u64; 2],
-    /// Micro-operations.
+    /// Number of micro-operations.
     pub uops: [u64; 2],
 }
 
-/// How far fetch is ahead of dispatch.
+/// Position of fetch ahead of dispatch.
 #[derive(Clone, Copy, Debug)]
 struct Fetched {
     /// Runs beyond the one that is being dispatched.
     runs: usize,
     /// The run that it is in.
     template: TemplateId,
-    /// Lines of that.
+    /// Number of that run's lines.
     lines: u64,
-    /// It is through with that run's branch too.
+    /// Whether that run's branch is fetched, too.
     branch: bool,
     /// Instructions of the runs beyond.
     instructions: u64,
@@ -115,7 +115,7 @@ pub(crate) struct FrontEnd {
     uop: usize,
     end: usize,
     addresses: Vec<Address>,
-    /// Where fetch is, if it is ahead.
+    /// Position of fetch, if it is ahead.
     fetched: Fetched,
     next: Item,
     fold: Option<u64>,
@@ -125,13 +125,13 @@ pub(crate) struct FrontEnd {
     pub(crate) error: Option<TraceError>,
     /// Instructions left to play, if the run is limited.
     left: u64,
-    /// What was read ahead of `next`, with its addresses.
+    /// Items that were read ahead of `next`, with their addresses.
     ahead: VecDeque<(Item, Vec<Address>)>,
     /// Addresses of `next`, if it was read ahead.
     held: Option<Vec<Address>>,
     /// Memory for the addresses of what is read ahead.
     spare: Vec<Vec<Address>>,
-    /// Whether somebody wants to know of changes of privilege.
+    /// Whether changes of privilege are reported.
     shows_crossings: bool,
     /// Privilege up to the last crossing, once there was one.
     privilege: Option<bool>,
@@ -207,7 +207,7 @@ impl FrontEnd {
         }
     }
 
-    /// Of a core without a thread.
+    /// Creates the front end of an idle core.
     pub(crate) fn empty() -> FrontEnd {
         let program = Arc::<Program>::default();
         let code = Arc::new(Code::compile(&program));
@@ -254,7 +254,7 @@ impl FrontEnd {
         }
     }
 
-    /// What comes next; micro-operations of the next run become visible.
+    /// Returns the next item; micro-operations of the next run become visible.
     #[inline]
     pub(crate) fn head(&mut self) -> Head {
         if self.uop < self.end {
@@ -406,8 +406,8 @@ impl FrontEnd {
         }
     }
 
-    /// What fetch, which may be ahead of dispatch, meets next. It never goes beyond an event, a
-    /// change of privilege, or an operation that holds back what follows.
+    /// Returns the next item for fetch, which may be ahead of dispatch. Fetch never goes beyond an
+    /// event, a change of privilege, or an operation that holds back what follows.
     #[inline]
     pub(crate) fn coming(&mut self) -> Coming {
         if self.run.is_none() {
@@ -550,7 +550,7 @@ impl FrontEnd {
         }
     }
 
-    /// Whose the micro-operation in front is, which the caller has at hand.
+    /// Returns the source of the micro-operation in front, which the caller passes.
     #[inline]
     pub(crate) fn by(&self, uop: &Uop) -> By {
         let run = self.run();

@@ -25,36 +25,36 @@ pub(crate) struct Gate {
     transition: Time,
     /// The order to wake came before the supply was off.
     wake_pending: bool,
-    /// Where a halted core loses its caches: how long it is gated before.
+    /// Gated time after which a halted core loses its caches, if it does.
     loses_after: Option<Time>,
     /// The end of the present transition is not a wake-up, but the loss.
     loss_due: bool,
-    /// They were lost since the core was last on.
+    /// Whether they were lost since the core was last on.
     lost: bool,
-    /// Somebody has to write back what is about to be lost.
+    /// Whether lines have to be written back before they are lost.
     flush_due: bool,
-    /// Whole run.
+    /// Residency in the whole run.
     pub(crate) residency: Residency,
     /// Since the present stall or halt began.
     segment: Residency,
     segment_wakes: u64,
     waiting_since: Time,
     pub(crate) wakes: u64,
-    /// How long waking takes this time.
+    /// Duration of the present wake-up.
     wake_up: Time,
     halted: bool,
     /// The present halt is over before the policy could hear of it.
     passed_over: bool,
-    /// Where a central controller grants faster wake-ups: what goes to it.
+    /// Reports to a central controller, if one grants faster wake-ups.
     reports: Option<Reports>,
-    /// What its wake-ups meet, if anything goes wrong with them.
+    /// Faults of its wake-ups, if any are enabled.
     fate: Option<Box<WakeFate>>,
     /// Events that the policy still has to hear, in the order in which it will.
     pending: VecDeque<(Time, u8, Event)>,
     pub(crate) timeline: Option<Timeline>,
 }
 
-/// What a core tells a central wake-up controller.
+/// Reports of a core to a central wake-up controller.
 #[derive(Debug, Default)]
 struct Reports {
     unsent: Vec<(Time, wake_up::Event)>,
@@ -65,32 +65,33 @@ struct Reports {
 /// A policy did what no core can follow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// It asked for something that its core cannot do.
+    /// The policy requested an action that is invalid in the core's state.
     #[error("the gating policy asked for {action:?} at {at} while the core was {}", .state.name())]
     Impossible {
-        /// What it asked for.
+        /// Action that was requested.
         action: Action,
-        /// When.
+        /// Time of the request.
         at: Time,
-        /// What the core was doing.
+        /// State of the core.
         state: CoreState,
     },
-    /// Its timer rings for ever.
+    /// The policy's timer never stops ringing.
     #[error(transparent)]
     StuckTimer(#[from] StuckTimer),
 }
 
-/// What [`Gate::step`] did.
+/// Result of [`Gate::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stepped {
     /// The core is powered and restored.
     Awake,
-    /// Something else.
+    /// Any other step.
     Other,
 }
 
 impl Gate {
-    /// Of core `index`. If it `reports`, a central controller hears when it is gated and awake.
+    /// Creates the gate of core `index`. If it `reports`, a central controller is notified when it
+    /// is gated and awake.
     pub(crate) fn new(
         index: usize,
         policy: GatingPolicy,
@@ -136,7 +137,7 @@ impl Gate {
         self
     }
 
-    /// Its wake-ups meet this.
+    /// Injects faults into wake-ups.
     pub(crate) fn fated(mut self, fate: Option<Box<WakeFate>>) -> Gate {
         self.fate = fate;
         self
@@ -280,7 +281,7 @@ impl Gate {
         self.segment = Residency::default();
     }
 
-    /// Nothing is left to do from `now` on.
+    /// Ends the work of the core at `now`.
     pub(crate) fn finish(&mut self, now: Time) -> Result<(), PolicyError> {
         self.catch_up(now)?;
         self.enter(CoreState::Unused, now);
@@ -402,7 +403,7 @@ impl Gate {
         }
     }
 
-    /// What the controller must be told by now.
+    /// Takes the reports that the controller must receive by now.
     pub(crate) fn reports(&mut self) -> impl Iterator<Item = (Time, wake_up::Event)> + '_ {
         self.reports.iter_mut().flat_map(|reports| reports.unsent.drain(..))
     }
@@ -442,7 +443,7 @@ impl Gate {
         true
     }
 
-    /// When [`Gate::step`] has something to do while the core waits.
+    /// Returns the time at which [`Gate::step`] has work while the core waits.
     pub(crate) fn next_time(&self) -> Time {
         let news = self.pending.front().map_or(Time::NEVER, |news| news.0);
         self.transition.min(news).min(self.policy.due())

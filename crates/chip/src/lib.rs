@@ -69,7 +69,7 @@ pub use faults::{Broken, FaultCounts};
 pub use followers::{run_together, Follower};
 pub use front_end::WorkCounts;
 pub use gate::PolicyError;
-/// What memory did.
+/// Counters of the memory.
 pub use halfwink_dram::Counts as MemoryCounts;
 pub use losing::LossCounts;
 pub use machine::{

@@ -32,11 +32,11 @@ pub(crate) fn line_of(thread: usize, line: u64) -> u64 {
     line | memory_base(thread)
 }
 
-/// In whose memory each task's lines lie.
+/// Memories in which the tasks' lines lie.
 pub(crate) struct Memories {
     /// All in the first one's.
     one: bool,
-    /// By task: the lines that it shares, and the first task that shares them.
+    /// Lines that each task shares, and the first task that shares them.
     shared: Vec<Option<(usize, Arc<SharedLines>)>>,
 }
 
@@ -85,14 +85,14 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Of `size` bytes (at most a line's) from `address`.
+    /// Creates the span of `size` bytes (at most a line's) from `address`.
     #[inline]
     pub(crate) fn new(address: u64, size: u8) -> Span {
         let last = address.wrapping_add(u64::from(size.max(1)) - 1);
         Span { first: address >> LINE_SHIFT, last: last >> LINE_SHIFT }
     }
 
-    /// Each line once.
+    /// Returns each line once.
     #[inline]
     pub(crate) fn lines(self) -> impl Iterator<Item = u64> {
         let second = (self.last != self.first).then_some(self.last);
@@ -100,7 +100,7 @@ impl Span {
     }
 }
 
-/// Something that an execution touches.
+/// A memory access of an execution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Touch<'a> {
     /// The instruction of this index in its block.

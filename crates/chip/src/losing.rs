@@ -13,7 +13,7 @@ use crate::private::Private;
 use crate::ruled::Reference;
 use crate::uncore::Want;
 
-/// What was written back and lost.
+/// Counters of write-backs and losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossCounts {
     /// Times that caches were lost.
@@ -24,7 +24,7 @@ pub struct LossCounts {
     pub l1d_reads: u64,
     /// Dirty ones that were read out of the second level.
     pub l2_reads: u64,
-    /// Of the data cache's, those that the second level took.
+    /// Lines of the data cache that the second level took.
     pub l2_writes: u64,
     /// Lines that went to the shared levels.
     pub written_back: u64,
@@ -43,34 +43,35 @@ pub(crate) struct Losing {
     pub(crate) branch: bool,
     tlb: bool,
     pub(crate) counts: LossCounts,
-    /// What beyond this core has to bring anew, sorted, and what was asked for of it.
+    /// Lines that must be loaded again from beyond this core, sorted, and whether each was
+    /// requested.
     lost: Vec<u64>,
     asked: Vec<bool>,
-    /// Of these, not answered.
+    /// Requested lines without an answer yet.
     awaited: Vec<u64>,
 }
 
 /// A line to be written back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirtyLine {
-    /// When the walk comes to it, in cycles from its beginning.
+    /// Cycle at which the walk reaches it, from its beginning.
     pub(crate) after: Cycle,
     line: u64,
 }
 
-/// What became of a dirty line.
+/// Outcome of a dirty line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentBack {
     /// Another core took it meanwhile, or it went with its copy in the other level.
     Gone,
     /// The second level has it.
     Kept,
-    /// It is on its way to the shared levels, which will answer.
+    /// The line is on its way to the shared levels, which will answer.
     Sent,
 }
 
 impl Losing {
-    /// None if a core of this kind retains all.
+    /// Returns none if a core of this kind retains everything.
     pub(crate) fn of(gating: &Gating) -> Option<Box<Losing>> {
         (!gating.loses.is_empty()).then(|| {
             Box::new(Losing {
@@ -97,7 +98,8 @@ impl Losing {
         }
     }
 
-    /// Somebody brought this line back: a later miss of it is no fault of the sleep.
+    /// Marks a line as refetched by another access. Later misses on it are not counted as caused by
+    /// sleep.
     fn forgive(&mut self, line: u64) {
         if let Ok(n) = self.lost.binary_search(&line) {
             self.asked[n] = true;

@@ -8,12 +8,12 @@ use crate::agent::Agent;
 use crate::machine::{MemoryKind, MemorySpec};
 use crate::uncore::Answer;
 
-/// What a core hears of a read that went to memory, and when.
+/// Message to a core about a read of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadNews {
     /// The controller has accepted it at `at`, and promises no data at the core before `bound`.
     Accepted { agent: Agent, number: u64, at: Time, bound: Time },
-    /// Its data is at the core at the answer's time, which the controller knows from `known` on.
+    /// The data is at the core at the answer's time, which the controller knows from `known` on.
     Done { answer: Answer, known: Time },
 }
 
@@ -31,12 +31,12 @@ impl ReadNews {
 struct Waiting {
     /// Answers that only lack their time, by the number that memory knows them by.
     answers: Vec<Answer>,
-    /// When the controller accepted each.
+    /// Time at which the controller accepted each.
     accepted: Vec<Time>,
     free: Vec<u64>,
-    /// From the command that reads a line to the end of its data.
+    /// Time from the command that reads a line to the end of its data.
     data: Time,
-    /// From the controller to the core.
+    /// Time from the controller to the core.
     response: Time,
     news: Vec<ReadNews>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct MainMemory {
     undecided: Undecided,
 }
 
-/// What memory has not decided, when it was last asked.
+/// Bounds on the memory's open decisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undecided {
     /// No command of it is given before this.
@@ -133,12 +133,13 @@ impl MainMemory {
         }
     }
 
-    /// From a look-up of the third level until the controller sees what it sends.
+    /// Returns the time from a look-up of the third level until the controller receives its
+    /// request.
     pub(crate) fn way(&self) -> Time {
         self.request
     }
 
-    /// A line is given back; nobody waits for it.
+    /// Writes a line back, without an answer.
     pub(crate) fn write(&mut self, line: u64, payer: Payer, looked_up: Time) {
         let at = looked_up + self.request;
         match &mut self.model {
@@ -163,7 +164,7 @@ impl MainMemory {
         }
     }
 
-    /// What it has not decided.
+    /// Returns the bounds on its open decisions.
     #[inline]
     pub(crate) fn undecided(&self) -> Undecided {
         self.undecided
@@ -178,7 +179,7 @@ impl MainMemory {
         self.waiting.news.clear();
     }
 
-    /// What it did so far.
+    /// Returns the counters up to now.
     pub(crate) fn counts(&self) -> Counts {
         match &self.model {
             Model::Dram(memory) => memory.counts(),

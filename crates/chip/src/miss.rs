@@ -9,7 +9,7 @@ use halfwink_units::Cycle;
 /// Not known yet: the shared levels have not answered.
 pub(crate) const UNKNOWN: Cycle = Cycle::MAX;
 
-/// One outstanding miss.
+/// Register of one outstanding miss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Miss {
     pub(crate) line: u64,
@@ -165,7 +165,7 @@ impl MissFile {
         &mut self.entries[n]
     }
 
-    /// Number of registers.
+    /// Returns the number of registers.
     pub(crate) fn registers(&self) -> usize {
         self.entries.len()
     }

@@ -13,12 +13,12 @@ use crate::cache::Cache;
 use crate::lines::{touches, Span, Touch};
 use crate::machine::Geometry;
 
-/// What to count.
+/// Caches of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissSetup {
-    /// First-level instruction cache.
+    /// Shape of the first-level instruction cache.
     pub i1: Geometry,
-    /// First-level data cache.
+    /// Shape of the first-level data cache.
     pub d1: Geometry,
     /// Last-level cache, for both.
     pub ll: Geometry,
@@ -33,9 +33,9 @@ pub struct MissSetup {
 pub struct MissCount {
     /// Accesses; one that touches two lines is one.
     pub accesses: u64,
-    /// Those that missed in the first-level cache.
+    /// Accesses that missed in the first-level cache.
     pub l1_misses: u64,
-    /// Those that missed in the last-level cache too.
+    /// Accesses that missed in the last-level cache too.
     pub ll_misses: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 /// Spans without work, of one core: in order, and apart from each other.
 pub(crate) type Halts = Vec<(Time, Time)>;
 
-/// How long the package of a machine whose first cores are these slept before `now`.
+/// Returns the time for which the package of a machine with these first cores slept before `now`.
 ///
 /// A core is halted from the operating system's halt to the interrupt that ends it, whatever its
 /// own sleep costs it beside that, before it begins, and once its work is done. Cores without work
@@ -25,7 +25,7 @@ pub(crate) fn asleep(machine: &Machine, cores: &[Core], now: Time) -> Time {
     long.fold(Time::ZERO, |sum, span| sum + span)
 }
 
-/// What lies in both.
+/// Returns the intersection of two lists of intervals.
 fn intersection(a: &[(Time, Time)], b: &[(Time, Time)]) -> Halts {
     let (mut both, mut i, mut j) = (Halts::new(), 0, 0);
     while i < a.len() && j < b.len() {

@@ -9,16 +9,16 @@
 use halfwink_engine::confidence::{Estimate, Estimator, Goal, QuantileEstimator};
 use halfwink_units::{Clock, Energy, Time};
 
-/// How well results are known that have an interval (of 95 %): none where a run is too short.
+/// Confidence intervals (of 95 %) of the results that have one; none where a run is too short.
 #[derive(Clone, Copy, Debug)]
 pub struct Precision {
     /// Energy of the whole chip for each instruction, in joules.
     pub energy_j_per_instruction: Estimate,
-    /// The same for each request.
+    /// Energy of the whole chip for each request, in joules.
     pub energy_j_per_request: Estimate,
     /// Mean latency of requests, in seconds.
     pub latency_mean_s: Estimate,
-    /// Its 99th percentile, in seconds.
+    /// 99th percentile of the latency, in seconds.
     pub latency_p99_s: Estimate,
     /// Instructions for each cycle of a core from its begin to its end.
     pub ipc: Estimate,
@@ -30,7 +30,7 @@ pub(crate) struct Sums {
     pub(crate) at: Time,
     pub(crate) energy: Energy,
     pub(crate) instructions: u64,
-    /// Of the cores that have work of their own, each from its begin to its end.
+    /// Times of the cores that have work of their own, each from its begin to its end.
     pub(crate) run: Time,
 }
 
@@ -56,7 +56,7 @@ impl Slices {
         Slices { length, next: length, ends: Vec::new(), latencies: Vec::new() }
     }
 
-    /// When the present slice ends.
+    /// Returns the end of the present slice.
     pub(crate) fn next(&self) -> Time {
         self.next
     }

@@ -24,16 +24,16 @@ use crate::segregated::{SecondLevel, Segregated};
 use crate::translation::Translation;
 use crate::uncore::{Request, SnoopResult, Want};
 
-/// What the private caches did, by privilege of the access (user, kernel).
+/// Counters of the private caches, by privilege of the access (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Lines fetched for instructions.
     pub l1i_accesses: [u64; 2],
-    /// Of these, missed.
+    /// Number of misses among these.
     pub l1i_misses: [u64; 2],
     /// Lines accessed for loads and stores.
     pub l1d_accesses: [u64; 2],
-    /// Of these, missed.
+    /// Number of misses among these.
     pub l1d_misses: [u64; 2],
     /// Reads, fills and write-backs of the second level.
     pub l2_accesses: [u64; 2],
@@ -43,14 +43,14 @@ pub struct CacheCounts {
     pub most_outstanding: u32,
 }
 
-/// How an access goes on.
+/// Result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// In the first level.
+    /// The first level hits.
     Hit,
     /// Data at this cycle, from the second level.
     At(Cycle),
-    /// In this miss register, until the shared levels answer.
+    /// This miss register holds it until the shared levels answer.
     Outstanding(usize),
     /// No miss register is free; nothing happened.
     NoRegister,
@@ -67,7 +67,7 @@ pub(crate) enum Notice {
     L2Answer { line: u64, at: Cycle },
 }
 
-/// How a line was used before the run.
+/// Use of a line before the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Warm {
     pub(crate) code: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Private {
     l1i_latency: Cycle,
     l1d_latency: Cycle,
     l2_latency: Cycle,
-    /// Of a bank, where the second level is ruled.
+    /// Latency of a bank, where the second level is divided.
     bank_latency: Cycle,
     pub(crate) counts: CacheCounts,
     /// Requests to the shared levels, with their arrival.
@@ -105,13 +105,13 @@ pub(crate) struct Private {
     pub(crate) must_pause: bool,
     /// Other cores may hold the same lines.
     pub(crate) shares: bool,
-    /// Filled only if somebody hears them.
+    /// Notices, collected only if a policy needs them.
     pub(crate) notices: Option<Vec<Notice>>,
-    /// What a halt may lose, if anything.
+    /// State of the caches that a halt may lose, if any.
     pub(crate) losing: Option<Box<Losing>>,
-    /// Of addresses, if that takes time.
+    /// Translation of addresses, if that takes time.
     pub(crate) translation: Option<Box<Translation>>,
-    /// If it has any.
+    /// Prefetchers of the core, if it has any.
     pub(crate) prefetchers: Option<Box<Prefetchers>>,
     /// Prefetched lines that left the instruction cache, the data cache and the second level
     /// unused.
@@ -152,7 +152,7 @@ impl Private {
         }
     }
 
-    /// False if somebody has to hear of something first.
+    /// Returns whether the pipeline may run on, as no message has to be delivered first.
     #[inline]
     pub(crate) fn lets_run(&self) -> bool {
         self.requests.is_empty() && !self.must_pause
@@ -473,8 +473,8 @@ impl Private {
         }
     }
 
-    /// Who goes past the data cache reads a line of the second level: its flags, if it is there,
-    /// and the cycles that it takes.
+    /// Reads a line of the second level, bypassing the data cache: returns its flags, if it is
+    /// present, and the cycles that it takes.
     pub(crate) fn read_second(&mut self, reference: Reference) -> (Option<u64>, Cycle) {
         let found = self.l2.read(reference);
         if let Some(flags) = found.flags.filter(|flags| flags & flag::PREFETCHED != 0) {
@@ -565,7 +565,7 @@ impl Private {
         }
     }
 
-    /// When a cycle begins.
+    /// Returns the time at which a cycle begins.
     pub(crate) fn time_of(&self, cycle: Cycle) -> Time {
         self.clock.time_of(cycle)
     }

@@ -16,25 +16,25 @@ use crate::memory::Undecided;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reached {
     pub(crate) core: usize,
-    /// Up to when it was simulated.
+    /// Time up to which it was simulated.
     pub(crate) local: Time,
-    /// Nothing that it does can reach another part of the chip before this.
+    /// Earliest time at which its acts can reach another part of the chip.
     message: Time,
 }
 
-/// How far all cores have come that have something to do.
+/// Progress of all cores that have work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// The one that is furthest behind; the lowest of several.
     pub(crate) behind: Option<Reached>,
-    /// Up to when all others were simulated at least.
+    /// Time up to which all others were simulated at least.
     others: Time,
     /// The first message that any of the others could still send.
     pub(crate) message_of_others: Time,
 }
 
 impl Progress {
-    /// With what memory has not decided.
+    /// Computes the progress, given the memory's open decisions.
     pub(crate) fn of(cores: &[Core], undecided: Undecided) -> Progress {
         let (mut behind, mut others, mut message_of_others) =
             (None::<Reached>, Time::NEVER, Time::NEVER);
@@ -58,12 +58,12 @@ impl Progress {
         self.behind.map_or(Time::NEVER, |behind| behind.message).min(self.message_of_others)
     }
 
-    /// Up to when all cores were simulated at least.
+    /// Returns the time up to which all cores were simulated at least.
     pub(crate) fn reached(&self) -> Time {
         self.behind.map_or(Time::NEVER, |behind| behind.local)
     }
 
-    /// Up to when all cores but this one were simulated at least.
+    /// Returns the time up to which all cores but this one were simulated at least.
     pub(crate) fn without(&self, core: usize) -> Time {
         match self.behind {
             Some(behind) if behind.core != core => behind.local,

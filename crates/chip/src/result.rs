@@ -21,28 +21,29 @@ use crate::timeline::Timeline;
 use crate::translation::TlbCounts;
 use crate::uncore::L3Counts;
 
-/// What one core did.
+/// Results of one core.
 #[derive(Clone, Debug)]
 pub struct CoreResult {
     /// Instructions and micro-operations retired.
     pub work: WorkCounts,
     /// Accesses and misses of its private caches.
     pub caches: CacheCounts,
-    /// What translating its addresses took; nothing if that takes no time.
+    /// Counters of address translation; zero if that takes no time.
     pub tlb: TlbCounts,
-    /// What its prefetchers did; nothing if it has none.
+    /// Counters of its prefetchers; zero if it has none.
     pub prefetch: PrefetchCounts,
-    /// What its second level did, if a policy rules it.
+    /// Counters of its second level, if a policy divides it.
     pub segregation: Option<SegregationCounts>,
-    /// What it lost in sleep, if its machine loses anything.
+    /// Counters of losses in sleep, if its machine loses anything.
     pub losses: LossCounts,
     /// Branches predicted, and of these wrong.
     pub branches: BranchCounts,
     /// Operations by functional unit.
     pub units: UnitCounts,
-    /// Requests completed.
+    /// Number of requests completed.
     pub requests: u64,
-    /// Their latencies, from arrival (open load) or sending (closed) to the end of the response.
+    /// Latencies of requests, from arrival (open load) or sending (closed) to the end of the
+    /// response.
     pub latency: Histogram,
     /// Lengths of all stalls on the shared levels.
     pub stalls: Histogram,
@@ -50,9 +51,9 @@ pub struct CoreResult {
     pub memory_stalls: Histogram,
     /// Time in each power state, as [`halfwink_power::CoreState::ALL`].
     pub residency: Residency,
-    /// What its energy went into.
+    /// Parts of its energy.
     pub energy: EnergyParts,
-    /// What went wrong with it, and with the thread that began on it.
+    /// Faults of the core, and of the thread that began on it.
     pub faults: FaultCounts,
     /// Wake-ups from the gated state.
     pub wakes: u64,
@@ -60,17 +61,17 @@ pub struct CoreResult {
     pub late_wakes: u64,
     /// Time by which responses waited for the core.
     pub late: Time,
-    /// When its work began.
+    /// Time at which its work began.
     pub started: Time,
-    /// When its work was done.
+    /// Time at which its work was done.
     pub finished: Time,
-    /// Its states, if they were asked for.
+    /// Timeline of its states, if it was requested.
     pub timeline: Option<Timeline>,
     /// Kernel invocations of the task that began here, if a policy watched them.
     pub calls: Calls,
 }
 
-/// What the chip did.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
     /// Time and energy, balanced.
@@ -79,17 +80,17 @@ pub struct RunResult {
     pub cores: Vec<CoreResult>,
     /// Cores that were set aside for the kernel.
     pub os_cores: Vec<CoreResult>,
-    /// The shared cache.
+    /// Counters of the shared cache.
     pub l3: L3Counts,
     /// Lines read and written, and rows opened for them.
     pub memory: MemoryCounts,
-    /// Until the last core was done.
+    /// Time until the last core was done.
     pub duration: Time,
-    /// How well its figures are known.
+    /// Precision of the results.
     pub precision: Precision,
 }
 
-/// What one core shows of a run, as its policy had it, or that of a follower.
+/// Returns the results of one core under its own policy, or under that of a follower.
 pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) -> CoreResult {
     let common = core.common();
     let (gate, _) = core.sleep(follower);

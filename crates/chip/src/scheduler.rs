@@ -10,11 +10,11 @@ use crate::faults::{Broken, FaultCounts, Silence};
 use crate::machine::Machine;
 use crate::os_cores::{add_calls, os_core_of, Calls, Departure};
 
-/// Something that the scheduler does with a core.
+/// An event of the scheduler.
 enum Event {
-    /// It lost its thread.
+    /// A core lost its thread.
     Free(usize),
-    /// A thread comes.
+    /// A thread arrives at a core.
     Arrives(usize, Box<Thread>),
 }
 
@@ -47,13 +47,13 @@ pub(crate) struct Scheduler {
     begun: [u64; 2],
     /// Kernel instructions that those have played which ended.
     played: u64,
-    /// When each OS core takes no threads, if that ever happens, and how long is waited for it.
+    /// Times at which each OS core takes no threads, if any, and the timeout of a wait for it.
     silences: Vec<Option<Box<Silence>>>,
     timeout: Time,
 }
 
 impl Scheduler {
-    /// For the first threads on their cores, and those that `wait` for theirs.
+    /// Creates a scheduler for the first threads on their cores, and those that `wait` for theirs.
     pub(crate) fn new(
         machine: &Machine,
         users: usize,
@@ -84,7 +84,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// When the first event takes effect.
+    /// Returns the time at which the first event takes effect.
     pub(crate) fn next_time(&self) -> Time {
         self.events.next_time().unwrap_or(Time::NEVER)
     }
@@ -155,7 +155,8 @@ impl Scheduler {
         }
     }
 
-    /// When a core takes threads again, if it is one for the kernel that does not at `at`.
+    /// Returns the time at which a core takes threads again, if it is one for the kernel that does
+    /// not at `at`.
     fn silent_until(&mut self, core: usize, at: Time) -> Option<Time> {
         let os_core = core.checked_sub(self.users)?;
         self.silences[os_core].as_mut()?.until(at)
@@ -187,7 +188,8 @@ impl Scheduler {
         self.users + os_core_of(home, self.os_cores)
     }
 
-    /// Whether all has ended that began, with all instructions of the kernel that `cores` retired.
+    /// Checks that all threads that began have ended, and that `cores` retired all their kernel
+    /// instructions.
     pub(crate) fn check(&self, cores: &[Core]) -> Result<(), Broken> {
         let retired = cores.iter().map(|core| core.common().front_end.work.instructions[1]).sum();
         match self.begun {

@@ -21,25 +21,25 @@ use crate::front_end::WorkCounts;
 use crate::machine::Geometry;
 use crate::ruled::{Counters, Found, Reference, RuledCache, Sampler};
 
-/// How the second levels of a run keep kernel and user apart.
+/// Policies by which the second levels of a run separate kernel and user.
 #[derive(Clone, Copy)]
 pub struct Segregated<'a> {
     /// Makes the policy of each core's second level.
     pub policy: &'a dyn Fn(usize) -> SegregationPolicy,
     /// Which line of a set leaves.
     pub replacement: Replacement,
-    /// Whether monitors say what each side would make of more ways.
+    /// Whether monitors estimate each side's use of more ways.
     pub monitors: bool,
 }
 
-/// What a second level did that is ruled. A **side** is that of a reference under the rule of its
-/// time: under [`Route::Both`](halfwink_policy::segregation::Route::Both) its privilege. A
-/// write-back is of the side of who brought the line into the first level.
+/// Counters of a second level that a rule divides. A **side** is that of a reference under the rule
+/// of its time: under [`Route::Both`](halfwink_policy::segregation::Route::Both) its privilege. A
+/// write-back has the side of the access that brought the line into the first level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegregationCounts {
     /// Reads, by side (user, kernel).
     pub reads: [u64; 2],
-    /// Of these, not there.
+    /// Number of misses among these.
     pub misses: [u64; 2],
     /// Write-backs of the first level, by side.
     pub write_backs: [u64; 2],
@@ -58,14 +58,15 @@ pub struct SegregationCounts {
     pub samples: u64,
     /// Times that it set the registers.
     pub rules: u64,
-    /// As they are in the end.
+    /// Rule at the end.
     pub rule: Rule,
 }
 
-/// Why a rule cannot be set in a cache of this shape.
+/// Checks that a rule can be set in a cache of this shape.
 ///
 /// # Errors
-/// What is wrong with it.
+///
+/// The reason why not.
 pub fn possible_rule(geometry: Geometry, rule: &Rule) -> Result<(), &'static str> {
     crate::ruled::possible(geometry, rule)
 }
@@ -80,7 +81,7 @@ pub(crate) struct Ruled {
     reads: [u64; 2],
     misses: [u64; 2],
     sampler: Sampler,
-    /// What the policy asked for and cannot have.
+    /// Reason why the policy's last rule is impossible, if it is.
     pub(crate) error: Option<&'static str>,
 }
 
@@ -97,12 +98,12 @@ pub(crate) enum SecondLevel {
     Ruled(Box<Ruled>),
 }
 
-/// Of a look-up.
+/// Result of a look-up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looked {
     /// Flags of the line before, if it was there.
     pub(crate) flags: Option<u64>,
-    /// In the time of a bank.
+    /// Whether it took the time of a bank.
     pub(crate) fast: bool,
 }
 
@@ -159,7 +160,7 @@ impl SecondLevel {
         }
     }
 
-    /// See [`Cache::change`].
+    /// Changes flags of a line, see [`Cache::change`].
     #[inline]
     pub(crate) fn change(&mut self, line: u64, take: u64, give: u64) -> Option<u64> {
         match self {
@@ -168,7 +169,7 @@ impl SecondLevel {
         }
     }
 
-    /// See [`Cache::lines`].
+    /// Returns all lines, see [`Cache::lines`].
     pub(crate) fn lines(&self) -> Box<dyn Iterator<Item = (usize, u64, u64)> + '_> {
         match self {
             SecondLevel::Plain(cache) => Box::new(cache.lines()),
@@ -183,7 +184,7 @@ impl SecondLevel {
         }
     }
 
-    /// Nothing is left in it.
+    /// Removes all lines.
     pub(crate) fn clear(&mut self) {
         match self {
             SecondLevel::Plain(cache) => cache.clear(),
@@ -252,8 +253,8 @@ impl Ruled {
         victim
     }
 
-    /// As if the line had been used, and this victim of the first level given back, without time or
-    /// counts.
+    /// Sets the state as if the line had been used, and this victim of the first level written
+    /// back, without time or counts.
     #[cold]
     pub(crate) fn warm(&mut self, victim: Option<Victim>, reference: Reference, flags: u64) {
         if let Some(victim) = victim {

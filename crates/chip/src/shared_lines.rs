@@ -32,14 +32,14 @@ const _: () = assert!(1 << LINES == u64::BITS);
 pub struct SharedLines {
     /// Pages that hold private lines, and [`EMPTY`]; open addressing.
     pages: Box<[u64]>,
-    /// Their private lines, one bit each.
+    /// Private lines of the pages, one bit each.
     private: Box<[u64]>,
 }
 
 /// No page: physical addresses are shorter.
 const EMPTY: u64 = u64::MAX;
 
-/// What is known of a page so far.
+/// State of a page up to now.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
     user: bool,
@@ -97,7 +97,7 @@ impl SharedLines {
         lines
     }
 
-    /// Where a page is, or would be: at most half of all places are taken.
+    /// Returns the place of a page, present or not: at most half of all places are taken.
     #[inline]
     fn place(&self, page: u64) -> usize {
         let mask = self.pages.len() - 1;

@@ -14,16 +14,16 @@ use crate::memory::MainMemory;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) agent: Agent,
-    /// Of the agent's requests that are awaited.
+    /// Number among the agent's requests that are awaited.
     pub(crate) number: u64,
     pub(crate) line: u64,
     pub(crate) want: Want,
     pub(crate) kernel: bool,
-    /// When the core made the access.
+    /// Time at which the core made the access.
     pub(crate) issued: Time,
 }
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     /// The line, to read it.
@@ -32,31 +32,31 @@ pub(crate) enum Want {
     Write,
     /// The right to write a line that is there, but that others may hold too.
     Upgrade,
-    /// That others drop a line that was written already; nobody waits for it.
+    /// Invalidates copies of a line that was written already, without an answer.
     Invalidate,
-    /// To give a dirty line back; nobody waits for it.
+    /// Writes a dirty line back, without an answer.
     WriteBack,
-    /// The same, of a core that waits until it may lose the line.
+    /// Writes a dirty line back for a core that waits until it may lose the line.
     Flush,
-    /// That the third level loses all it has, too.
+    /// Makes the third level lose all its lines, too.
     LoseShared,
-    /// The line, before anybody needs it.
+    /// Fetches the line before it is needed.
     Preheat,
-    /// The same, of a core's own prefetcher.
+    /// Fetches the line for a core's own prefetcher.
     Prefetch,
-    /// A device writes the line in memory: nobody has it any more.
+    /// A device writes the line to memory, and all copies are invalidated.
     DeviceWrite,
-    /// The same, into the third level.
+    /// A device writes the line into the third level, and all copies are invalidated.
     Stash,
 }
 
 impl Want {
-    /// Somebody waits for the answer.
+    /// Returns whether the agent waits for the answer.
     pub(crate) fn is_awaited(self) -> bool {
         !matches!(self, Want::Invalidate | Want::WriteBack)
     }
 
-    /// Who is charged for it.
+    /// Returns the payer of the memory access.
     pub(crate) fn payer(self, kernel: bool) -> Payer {
         match self {
             Want::Flush | Want::LoseShared => Payer::Sleep,
@@ -69,8 +69,8 @@ impl Want {
     }
 }
 
-/// What other cores hold of a line that was asked for; they keep a clean copy if the line was only
-/// to be read, and none otherwise.
+/// State of a requested line in other cores; they keep a clean copy if the line was only to be
+/// read, and none otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SnoopResult {
     Miss,
@@ -78,11 +78,11 @@ pub(crate) enum SnoopResult {
     Dirty,
 }
 
-/// Where an access was answered.
+/// Level that answered an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     L3,
-    /// Another core's caches.
+    /// The caches of another core.
     Remote,
     Memory,
 }
@@ -91,10 +91,10 @@ pub(crate) enum Level {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) agent: Agent,
-    /// Of the request.
+    /// Number of the request.
     pub(crate) number: u64,
     pub(crate) line: u64,
-    /// When the data is at the core.
+    /// Time at which the data is at the core.
     pub(crate) at: Time,
     pub(crate) level: Level,
     /// Another core keeps a copy: the line must not be written.
@@ -111,7 +111,7 @@ impl Answer {
     }
 }
 
-/// Who answered an access, and whether it had to be asked for because caches were lost.
+/// Level that answered an access, and whether it was needed because caches were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnsweredBy {
     pub(crate) level: Level,
@@ -132,7 +132,7 @@ pub(crate) struct Missed {
     pub(crate) prefetch: bool,
 }
 
-/// What becomes of a request that somebody waits for.
+/// Outcome of a request that an agent waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Served {
     Answered(Answer),
@@ -148,14 +148,14 @@ impl Served {
     }
 }
 
-/// What the shared cache did, by privilege of the access (user, kernel).
+/// Counters of the shared cache, by privilege of the access (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct L3Counts {
     /// Accesses, write-backs from the cores included.
     pub accesses: [u64; 2],
-    /// Reads that missed.
+    /// Number of reads that missed.
     pub misses: [u64; 2],
-    /// Of these, those that filled a way in which nothing had ever been: the cache began cold.
+    /// Number of these that filled a way that was never used before: the cache began cold.
     pub cold_fills: [u64; 2],
     /// Lines written back to memory.
     pub write_backs: u64,
@@ -168,14 +168,14 @@ pub struct L3Counts {
     pub others: [u64; 4],
 }
 
-/// The shared levels.
+/// State of the shared levels.
 #[derive(Debug)]
 pub(crate) struct Uncore {
     spec: L3Spec,
     tokens: TokenSpec,
-    /// From the look-up that finds it elsewhere until a line is here.
+    /// Time from the look-up that finds a line elsewhere until it is here.
     transfer: Time,
-    /// None: the third level only looks up where lines are.
+    /// Third-level cache; none if it is only the directory of lines.
     pub(crate) l3: Option<Cache>,
     banks: Vec<Time>,
     pub(crate) memory: MainMemory,
@@ -216,13 +216,13 @@ impl Uncore {
         self.queue.next_time().unwrap_or(Time::NEVER)
     }
 
-    /// Who made it.
+    /// Returns the agent of the first request.
     pub(crate) fn next_agent(&self) -> Option<Agent> {
         self.queue.first().map(|request| request.agent)
     }
 
-    /// Serves the first request: what becomes of it, if somebody waits for it. `snoop` looks into
-    /// the other cores' caches, and takes from them what the request needs.
+    /// Serves the first request, and returns its outcome, if an agent waits for it. `snoop` looks
+    /// into the other cores' caches, and takes from them what the request needs.
     pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Served> {
         let (arrival, request) = self.queue.pop()?;
         let mode = usize::from(request.kernel);

@@ -17,7 +17,7 @@ const TEMP_LOAD2: u8 = 61;
 const TEMP_RESULT: u8 = 62;
 const _: () = assert!(RegSet::COUNT <= TEMP_LOAD as usize && (NO_REG as usize) < REGISTERS);
 
-/// What a micro-operation does.
+/// Operation of a micro-operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Op {
@@ -50,7 +50,7 @@ pub(crate) enum Unit {
     Multiply,
     Fp,
     Memory,
-    /// Needs none.
+    /// Needs no unit.
     Nothing,
 }
 
@@ -71,14 +71,14 @@ impl Op {
     }
 }
 
-/// What may be made of a micro-operation on some cores, as bits.
+/// Optimisations of a micro-operation on some cores, as bits.
 pub(crate) mod fold {
-    /// It is of the same instruction as the one before it, or a branch that a comparison decides:
-    /// fused.
+    /// Fused: it is of the same instruction as the one before it, or a branch that a comparison
+    /// decides.
     pub(crate) const JOINS: u8 = 1;
-    /// It gives one register what another one holds: eliminated.
+    /// Eliminated: it gives one register the value of another one.
     pub(crate) const MOVES: u8 = 2;
-    /// It loads from an address with an index: later.
+    /// Slower: it loads from an address with an index.
     pub(crate) const INDEXED: u8 = 4;
 }
 
@@ -87,20 +87,20 @@ pub(crate) mod fold {
 pub(crate) struct Uop {
     /// Source registers; unused places hold [`NO_REG`].
     pub(crate) sources: [u8; 4],
-    /// Result registers; likewise.
+    /// Registers of the results, in the same form.
     pub(crate) results: [u8; 2],
     pub(crate) op: Op,
     /// Changes the flow of control; the last of its block.
     pub(crate) branch: Branch,
-    /// For loads and stores: which access of the template.
+    /// Index of the access in the template, for loads and stores.
     pub(crate) access: u16,
-    /// For loads and stores: bytes.
+    /// Size in bytes, for loads and stores.
     pub(crate) size: u8,
     /// Starts an instruction in another line than the one before, or the block.
     pub(crate) new_line: bool,
     /// Waits for everything before it, holds back everything after it.
     pub(crate) serializing: bool,
-    /// What cores of today make of it, if they do: of [`fold`].
+    /// Possible optimisations on present cores: bits of [`fold`].
     pub(crate) folds: u8,
     /// Neither of these two, and not for a unit that is busy for long: nearly all of them.
     pub(crate) ordinary: bool,
@@ -118,7 +118,7 @@ impl Uop {
 /// A template, ready to be played.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Playable {
-    /// Its micro-operations.
+    /// Index of its first micro-operation.
     pub(crate) first_uop: u32,
     pub(crate) uops: u32,
     /// Virtual address of the first instruction.
@@ -128,15 +128,15 @@ pub(crate) struct Playable {
     /// Physical address of the first instruction, and of the next page.
     pub(crate) phys: u64,
     pub(crate) phys_next_page: u64,
-    /// Instructions that retire.
+    /// Number of instructions that retire.
     pub(crate) instrs: u16,
-    /// Micro-operations by unit.
+    /// Number of micro-operations by unit.
     pub(crate) in_unit: [u16; UNITS],
     pub(crate) kernel: bool,
     /// The branch that it ends in, and how far behind the first instruction.
     pub(crate) branch: Branch,
     pub(crate) branch_offset: u16,
-    /// Something in it waits for everything before, and holds back everything after.
+    /// Whether an operation in it waits for all before, and holds back all after it.
     pub(crate) serializes: bool,
     /// Starts with a repeated string instruction.
     pub(crate) starts_repeat: bool,
@@ -384,7 +384,7 @@ fn blank(instr: &Instr) -> Uop {
     }
 }
 
-/// Whether an instruction gives one register what another one holds.
+/// Returns whether an instruction gives one register the value of another one.
 fn moves(instr: &Instr) -> u8 {
     let one = |set: RegSet| set.0.is_power_of_two();
     let is_plain = instr.kind == Kind::Move && instr.address == RegSet(0);
@@ -395,7 +395,7 @@ fn moves(instr: &Instr) -> u8 {
     }
 }
 
-/// Whether its address has an index.
+/// Returns whether its address has an index.
 fn indexed(instr: &Instr) -> u8 {
     if instr.address.0.count_ones() > 1 {
         fold::INDEXED

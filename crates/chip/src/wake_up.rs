@@ -18,14 +18,15 @@ pub(crate) struct Grant {
 /// The controller and what is on its way to it.
 pub(crate) struct WakeUpController {
     policy: Host<WakeUpPolicy>,
-    /// From a core to the controller, and back.
+    /// Delay from a core to the controller, and back.
     delay: Time,
     arriving: EventQueue<Event>,
 }
 
 impl WakeUpController {
-    /// That of a machine's cores, if they have one. Cores that are set aside for the kernel have a
-    /// supply of their own: what they do disturbs nobody, and they wake in a time of their own.
+    /// Creates the controller of a machine's cores, if they have one. Cores that are set aside for
+    /// the kernel have a supply of their own: they disturb no other core, and they wake in a time
+    /// of their own.
     pub(crate) fn of(
         machine: &Machine,
         users: usize,
@@ -52,7 +53,7 @@ impl WakeUpController {
         matches!(event, Event::Gated(_)).then_some(arrival + self.delay)
     }
 
-    /// When the next message arrives.
+    /// Returns the time at which the next message arrives.
     pub(crate) fn next_time(&self) -> Time {
         self.arriving.next_time().unwrap_or(Time::NEVER)
     }

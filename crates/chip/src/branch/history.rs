@@ -13,14 +13,14 @@ const WORDS: usize = KEPT / 64;
 #[derive(Clone, Debug)]
 pub(super) struct History {
     bits: Box<[u64; WORDS]>,
-    /// Bits so far.
+    /// Number of bits up to now.
     count: usize,
-    /// How many bits the tables look back, by table.
+    /// Number of bits that each table looks back.
     lengths: [usize; MAX_TABLES],
 }
 
 impl History {
-    /// Of tables that look back so far; others are 0.
+    /// Creates a history for tables of these lengths; others are 0.
     pub(super) fn new(lengths: [usize; MAX_TABLES]) -> History {
         History { bits: Box::new([0; WORDS]), count: 0, lengths }
     }
@@ -44,12 +44,12 @@ impl History {
     }
 }
 
-/// For each table, its stretch of history folded into so many bits by exclusive or, kept up to date
+/// Stretch of history of each table, folded into a fixed number of bits by exclusive or, updated
 /// bit by bit (Michaud, "A PPM-like, tag-based branch predictor", JILP 7, 2005, Sec 3).
 #[derive(Clone, Debug)]
 pub(super) struct Folds {
     pub(super) values: [u32; MAX_TABLES],
-    /// Where the oldest bit of each stretch has got to.
+    /// Position of the oldest bit of each stretch.
     leaves: [u32; MAX_TABLES],
     width: u32,
 }
@@ -73,7 +73,7 @@ impl Folds {
     }
 }
 
-/// So many lengths in geometric progression (Seznec and Michaud, JILP 8, 2006, Sec 3), each more
+/// Returns lengths in geometric progression (Seznec and Michaud, JILP 8, 2006, Sec 3), each greater
 /// than the one before it.
 pub(crate) fn geometric(tables: usize, shortest: usize, longest: usize) -> [usize; MAX_TABLES] {
     let mut lengths = [0; MAX_TABLES];

@@ -18,7 +18,7 @@ struct Entry {
 /// Rounds of the shortest loop: what is shorter is none, or goes the other way (Seznec 2007).
 const SHORTEST: u16 = 3;
 
-/// So often a length must have been the same (Seznec 2007: three bits, all set).
+/// Number of equal lengths after which a loop is predicted (Seznec 2007: three bits, all set).
 const SURE: u8 = 7;
 
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ impl Loops {
         Loops(vec![Entry::default(); entries])
     }
 
-    /// What it says of a branch that it knows well; learns, and makes room for a branch that others
-    /// were `wrong` about.
+    /// Predicts a branch that it is sure of; learns from the outcome, and allocates an entry for a
+    /// branch that the other predictors got `wrong`.
     #[inline]
     pub(super) fn learn(&mut self, pc: u64, taken: bool, wrong: bool) -> Option<bool> {
         let mixed = hash(pc);

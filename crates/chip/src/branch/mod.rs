@@ -24,25 +24,25 @@ use crate::machine::{BranchSpec, PredictorKind};
 
 pub(crate) use history::{MAX_HISTORY, MAX_TABLES};
 
-/// What the predictor did, by privilege (user, kernel).
+/// Counters of the predictor, by privilege (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BranchCounts {
     /// Conditional and indirect branches and returns.
     pub predicted: [u64; 2],
-    /// Of these, wrong.
+    /// Number of mispredictions among these.
     pub mispredicted: [u64; 2],
     /// Taken branches that were predicted right and that the branch target buffer did not hold.
     pub redirected: [u64; 2],
 }
 
-/// What the front end made of a branch.
+/// Result of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guess {
-    /// It went on where the branch goes.
+    /// Fetch follows the branch's path.
     Right,
-    /// It did not know of the branch, and turns when it has decoded it.
+    /// The branch was unknown to fetch, which is redirected when it is decoded.
     Redirected,
-    /// It goes on where the branch does not go, until that is resolved.
+    /// Fetch follows the wrong path until the branch is resolved.
     Wrong,
 }
 
@@ -116,7 +116,7 @@ impl Predictor {
         Guess::Redirected
     }
 
-    /// Whether direction and target are right.
+    /// Returns whether direction and target are predicted correctly.
     #[inline]
     fn goes_right(
         &mut self,

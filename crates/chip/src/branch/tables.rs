@@ -6,16 +6,16 @@ use std::ops::Range;
 use super::hash;
 use super::history::{geometric, Folds, History, MAX_TABLES};
 
-/// What such a table holds.
+/// Entry of a tagged table.
 pub(super) trait Tagged: Clone + Default {
-    /// Whose it is.
+    /// Returns the tag of the entry.
     fn tag(&self) -> u16;
 }
 
 /// Sizes of such tables.
 pub(super) struct Shape {
     pub(super) tables: usize,
-    /// Of each, a power of two.
+    /// Entries of each table, a power of two.
     pub(super) entries: usize,
     pub(super) tag_bits: u32,
     /// History of the first and of the last table, in branches.
@@ -27,7 +27,7 @@ pub(super) struct Shape {
 /// bit narrower than the one before it, so that histories that repeat do not cancel out.
 #[derive(Clone, Debug)]
 pub(super) struct Tables<E, const T: usize> {
-    /// Table after table.
+    /// Entries of all tables, one after the other.
     entries: Vec<E>,
     count: usize,
     bits: u32,
@@ -39,18 +39,18 @@ pub(super) struct Tables<E, const T: usize> {
     random: u32,
 }
 
-/// Where a branch's entries are.
+/// Places of a branch's entries.
 pub(super) struct Found {
     places: [usize; MAX_TABLES],
     tags: [u16; MAX_TABLES],
     /// The table of the longest history whose tag fits.
     pub(super) provider: Option<usize>,
-    /// That of the next shorter one.
+    /// Table of the next shorter history whose tag fits.
     pub(super) alternate: Option<usize>,
 }
 
 impl Found {
-    /// What an entry of this branch is tagged with.
+    /// Returns the tag that entries of this branch have.
     pub(super) fn tag(&self, table: usize) -> u16 {
         self.tags[table]
     }
@@ -127,7 +127,7 @@ impl<E: Tagged, const T: usize> Tables<E, T> {
         first + skip..self.count
     }
 
-    /// Whether there is a table from this one on.
+    /// Returns whether a table of this number or above exists.
     pub(super) fn reaches(&self, table: usize) -> bool {
         table < self.count
     }

@@ -41,7 +41,7 @@ const PATIENCE: i32 = 1024;
 pub(super) struct Tage {
     base: Vec<u8>,
     tables: Tables<Entry, 2>,
-    /// Whether an entry that is new is worth less than what it replaces (-8..=7).
+    /// Confidence that the alternate prediction is better than a new entry (-8..=7).
     alternate_on_new: i8,
     failed: i32,
     loops: Option<Loops>,

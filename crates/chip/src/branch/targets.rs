@@ -142,7 +142,7 @@ impl TargetBuffer {
         TargetBuffer(Cache::new(Geometry { sets, ways: spec.ways }))
     }
 
-    /// Whether it has the taken branch at `pc`; it does from now on.
+    /// Returns whether it holds the taken branch at `pc`, and inserts it.
     #[inline]
     pub(super) fn has(&mut self, pc: u64) -> bool {
         // The upper bits of an address are all alike. Branches lie at any byte: its lower bits

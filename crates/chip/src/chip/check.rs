@@ -8,7 +8,8 @@ use super::{Chip, ChipError};
 use crate::faults::Broken;
 
 impl Chip<'_> {
-    /// Whether a run with faults has lost no work and done none twice; not of one that was stopped.
+    /// Checks that a run with faults has lost no work and repeated none; skipped for one that was
+    /// stopped.
     pub(super) fn check_work(&self) -> Result<(), ChipError> {
         let Some(seed) = self.fault_seed.filter(|_| self.stop == Time::NEVER) else {
             return Ok(());
@@ -26,7 +27,7 @@ impl Chip<'_> {
         checked.map_err(|broken| ChipError::Broken(seed, broken))
     }
 
-    /// Whether the states of each core last as long as the run, together.
+    /// Checks that the states of each core add up to the length of the run.
     pub(super) fn check_times(&self, duration: Time) -> Result<(), ChipError> {
         let Some(seed) = self.fault_seed else { return Ok(()) };
         for (n, core) in self.cores.iter().enumerate() {

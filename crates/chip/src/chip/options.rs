@@ -7,15 +7,15 @@ use halfwink_units::Time;
 
 use crate::segregated::Segregated;
 
-/// How to run a chip.
+/// Options of a run.
 pub struct Options<'a> {
     /// Makes the gating policy of each core; OS cores come behind the others.
     pub policy: &'a dyn Fn(usize) -> GatingPolicy,
     /// Makes the policy that decides where kernel entries of a task run. Without one they run where
     /// they are, and the machine needs no OS cores.
     pub offload: Option<&'a dyn Fn(usize) -> OffloadPolicy>,
-    /// Who rules the second levels of the cores with work of their own. Without one they are plain
-    /// caches.
+    /// Policies of the second levels of the cores with work of their own. Without one they are
+    /// plain caches.
     pub segregated: Option<Segregated<'a>>,
     /// Cores carry retention cells, which leak a little while they are on.
     pub retention: bool,

@@ -29,7 +29,7 @@ pub(super) struct Flush {
 }
 
 impl Flush {
-    /// When it goes on by itself; never if only an answer helps.
+    /// Returns the time at which it continues by itself; never if it waits for an answer.
     fn due(&self, clock: Clock) -> Time {
         let after = match self.walk.get(self.next) {
             Some(_) if self.on_the_way == self.buffers => return Time::NEVER,
@@ -69,12 +69,12 @@ impl Core {
         }));
     }
 
-    /// What the policy of a core without a thread did before the caches were filled.
+    /// Handles the actions of an idle core's policy before the caches were filled.
     pub(crate) fn begin_losses(&mut self) {
         self.look_at_caches(self.local);
     }
 
-    /// When the flush goes on, or hears; never if there is none.
+    /// Returns the time at which the flush continues or receives an answer; never if there is none.
     #[inline]
     pub(super) fn flush_at(&self) -> Time {
         match &self.flush {
@@ -146,7 +146,7 @@ impl Core {
         Ok(self.flush.is_some())
     }
 
-    /// Of a core without a thread that may lose something: up to when it was simulated.
+    /// Returns the time up to which an idle core that may lose contents was simulated.
     pub(super) fn vacant_progress(&self, undecided: Undecided) -> Option<Time> {
         if !self.loses() {
             return None;
@@ -161,18 +161,18 @@ impl Core {
         (next != Time::NEVER).then(|| self.local.max(next))
     }
 
-    /// It can lose something in a halt.
+    /// Returns whether it can lose contents in a halt.
     #[inline]
     pub(crate) fn loses(&self) -> bool {
         self.common().private.losing.is_some()
     }
 
-    /// It writes back, though it has no thread.
+    /// Returns whether it writes back, although it has no thread.
     pub(crate) fn is_flushing(&self) -> bool {
         self.flush.is_some()
     }
 
-    /// It has no thread.
+    /// Returns whether it has no thread.
     pub(crate) fn is_vacant(&self) -> bool {
         matches!(self.phase, Phase::Vacant)
     }

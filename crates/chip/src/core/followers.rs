@@ -17,16 +17,16 @@ use super::waited::Waited;
 use crate::cpi_stack::Reason;
 use crate::gate::{Gate, PolicyError, Stepped};
 
-/// How one technique put one core to sleep.
+/// State of one technique's sleep on one core.
 pub(crate) struct Sleep {
     pub(crate) gate: Gate,
     pub(crate) waited: Waited,
 }
 
-/// What ends a wait of a core, and how its time is posted.
+/// End of a core's wait, and the account of its time.
 #[derive(Clone, Copy)]
 pub(super) struct End {
-    /// When the wait is over.
+    /// Time at which the wait is over.
     pub(super) at: Time,
     /// The clock edge from which the pipeline runs.
     pub(super) edge: Time,
@@ -37,7 +37,7 @@ pub(super) struct End {
 pub(super) enum EndCause {
     /// Memory answered, for this mode and reason.
     Stall { kernel: bool, reason: Reason },
-    /// An interrupt came.
+    /// An interrupt arrived.
     Halt,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum EndCause {
 #[derive(Default)]
 pub(crate) struct Followers {
     all: Vec<Option<Box<Sleep>>>,
-    /// One parted since somebody asked.
+    /// Whether a follower diverged since the last check.
     has_parted: bool,
 }
 
@@ -130,7 +130,8 @@ impl Followers {
         });
     }
 
-    /// What is due before `now` happens on a waiting core; who wakes one that is `movable` parts.
+    /// Plays what is due before `now` on a waiting core; a follower diverges if it wakes a core
+    /// that is `movable`.
     pub(super) fn come_before(&mut self, now: Time, movable: bool) {
         self.each(|Sleep { gate, .. }| {
             while gate.next_time() < now {
@@ -213,7 +214,7 @@ impl Followers {
         self.each(|sleep| sleep.gate.finish(now).map(|()| true));
     }
 
-    /// The run ends.
+    /// Ends the run for all followers.
     pub(super) fn close(&mut self, now: Time) {
         self.each(|sleep| {
             sleep.gate.close(now);

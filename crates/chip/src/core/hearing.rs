@@ -10,7 +10,7 @@ use crate::memory::ReadNews;
 use crate::uncore::{Missed, Served};
 
 impl Core {
-    /// Something comes from outside, at `at`.
+    /// Receives a message from outside, at `at`.
     pub(crate) fn receive(&mut self, at: Time, message: Message) {
         match message {
             Message::Thread(thread) => self.take_over(*thread, at),
@@ -69,12 +69,12 @@ impl Core {
         self.followers.tell(at, event);
     }
 
-    /// What went wrong with it, and with the thread that began on it.
+    /// Returns the faults of the core, and of the thread that began on it.
     pub(crate) fn faults(&self) -> FaultCounts {
         self.met.counts(self.gate.faults())
     }
 
-    /// How it slept: under its own policy, or under that of a follower, who has not parted.
+    /// Returns the sleep under its own policy, or under that of a follower that has not diverged.
     pub(crate) fn sleep(&self, follower: Option<usize>) -> (&Gate, &Waited) {
         match follower {
             None => (&self.gate, &self.waited),

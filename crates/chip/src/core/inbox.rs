@@ -26,7 +26,7 @@ use super::thread::Thread;
 use crate::memory::Undecided;
 use crate::uncore::Answer;
 
-/// Something from outside.
+/// A message from outside.
 pub(crate) enum Message {
     /// The shared levels answer a request.
     Answer(Answer),
@@ -40,11 +40,12 @@ pub(crate) enum Message {
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
     number: u64,
-    /// When it could be answered at first: in the order of arrival at the shared levels.
+    /// Earliest time of an answer when it was made, which gives the order of arrival at the shared
+    /// levels.
     asked: Time,
-    /// Nothing is heard of it before this; once it is accepted, none of its data.
+    /// Earliest time of news about it; once it is accepted, of its data.
     at: Time,
-    /// When the memory controller accepted it.
+    /// Time at which the memory controller accepted it.
     accepted: Option<Time>,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Inbox {
     earliest: [Time; 2],
     /// Estimates of memory come so long after it knows them, to policies that hear them.
     estimate: Option<Time>,
-    /// When the first estimate can come of what is accepted.
+    /// Earliest time of the first estimate for accepted requests.
     earliest_estimate: Time,
     /// The first times at which grants can come that are not here yet.
     grants: VecDeque<Time>,
@@ -92,7 +93,7 @@ impl Inbox {
         self.grants.push_back(at);
     }
 
-    /// Nothing more is heard of a request before `at`.
+    /// Postpones the earliest news of a request to `at`.
     pub(super) fn postpone(&mut self, number: u64, at: Time) {
         self.expect_again(number, at, None);
     }
@@ -155,8 +156,8 @@ impl Inbox {
         other.min(accepted.max(undecided.data)).min(grant)
     }
 
-    /// Nothing that is not here can come before this: neither a message nor an estimate, which
-    /// moves no pipeline.
+    /// Returns the time before which no further message can come: neither a reply nor an estimate,
+    /// which moves no pipeline.
     #[inline]
     pub(super) fn horizon(&self, undecided: Undecided) -> Time {
         let way = self.estimate.unwrap_or(Time::ZERO);
@@ -164,7 +165,7 @@ impl Inbox {
         self.next_message(undecided).min(self.earliest_estimate.max(estimate))
     }
 
-    /// When the first message comes.
+    /// Returns the time of the first message.
     #[inline]
     pub(super) fn next_time(&self) -> Time {
         self.replies.last().map_or(Time::NEVER, |reply| reply.0)

@@ -8,16 +8,16 @@ use crate::followers::FollowerInput;
 use crate::segregated::Segregated;
 use crate::timeline::Timeline;
 
-/// What a core is built from, besides the machine.
+/// Inputs from which a core is built, besides the machine.
 pub(crate) struct CoreInput<'a> {
     /// `None`: a core that waits for threads of others.
     pub(crate) thread: Option<Thread>,
-    /// Its threads may go to other cores.
+    /// Whether its threads may go to other cores.
     pub(crate) shares: bool,
     pub(crate) policy: GatingPolicy,
-    /// Who rules its second level.
+    /// Policy of its second level.
     pub(crate) segregated: Option<&'a Segregated<'a>>,
-    /// Of the techniques that follow.
+    /// Inputs of the followers.
     pub(crate) followers: Vec<FollowerInput>,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,

@@ -44,7 +44,7 @@ pub(crate) use sharing::Shared;
 pub(crate) use thread::{Thread, ThreadContext};
 pub(crate) use waited::Waited;
 
-/// What a core is doing, beyond its power state.
+/// Phase of a core, beyond its power state.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Running,
@@ -87,7 +87,7 @@ pub enum CoreError {
     LeftAsleep {
         /// Which core, from 0; those for the kernel come last.
         core: usize,
-        /// When nothing more could happen.
+        /// Time at which no further event could come.
         at: Time,
         /// The power state that it would stay in.
         state: CoreState,
@@ -108,30 +108,30 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     /// Gates of techniques that follow this run.
     pub(crate) followers: Followers,
-    /// Somebody listens to tokens.
+    /// Whether a policy needs tokens.
     hears_tokens: bool,
-    /// What goes wrong with it, if anything does.
+    /// Faults of the core and its thread, if any are enabled.
     met: Met,
     inbox: Inbox,
     /// Requests so far that it waited for.
     awaited: u64,
-    /// From the arrival of a request at the shared levels to the answer, at least.
+    /// Shortest time from the arrival of a request at the shared levels to the answer.
     shortest_answer: Time,
-    /// From anything that the core does until another part of the chip can notice.
+    /// Shortest time from an act of the core until another part of the chip can notice it.
     shortest_message: Time,
-    /// Its wake-up controller hears what happens to its power.
+    /// Whether its wake-up controller is notified of its power states.
     reports: bool,
     phase: Phase,
-    /// What is written back before the supply goes.
+    /// Write-back before the supply goes off, if one is under way.
     flush: Option<Box<Flush>>,
-    /// What it is to load in its first halt.
+    /// Lines to load in its first halt.
     preheat: Option<Box<Preheat>>,
-    /// Its predictor as it is without having learnt.
+    /// Description of its predictor, from which an untrained one is made.
     branch: BranchSpec,
     local: Time,
     /// Other cores may take its thread, and give it theirs.
     shares: bool,
-    /// When and why it lost its thread.
+    /// Time and reason of the loss of its thread.
     pub(crate) departure: Option<(Time, Departure)>,
     /// Time without work is due to a thread that is on another core.
     away: bool,
@@ -139,7 +139,7 @@ pub(crate) struct Core {
     switch: Cycle,
     /// The thread that it ran last, by its memory.
     last_thread: Option<usize>,
-    /// When and why the thread that it runs left its last core.
+    /// Time and reason of its thread's departure from the last core.
     left: (Time, Departure),
     /// Kernel invocations of the thread that began here.
     pub(crate) calls: Calls,
@@ -152,10 +152,10 @@ pub(crate) struct Core {
     pub(crate) late_wakes: u64,
     pub(crate) started: Time,
     pub(crate) finished: Option<Time>,
-    /// Its operating system does not halt it if there is something to do by then. (Where a state is
-    /// left in nanoseconds it makes no difference, and published machines have none else.)
+    /// Whether its operating system skips a halt if there is work by then. (Where a state is left
+    /// in nanoseconds it makes no difference, and published machines have no other states.)
     looks_again: bool,
-    /// From each halt to its interrupt, where the package may sleep meanwhile.
+    /// Times from each halt to its interrupt, where the package may sleep meanwhile.
     halts: Option<Halts>,
     running_from: Cycle,
     /// Cycles in which the pipeline ran.
@@ -171,7 +171,7 @@ impl Core {
         self.pipeline.common_mut()
     }
 
-    /// What it loaded before its interrupt.
+    /// Returns what it loaded before its interrupt.
     pub(crate) fn preheated(&self) -> PreheatCounts {
         self.preheat.as_ref().map(|preheat| preheat.counts).unwrap_or_default()
     }
@@ -181,7 +181,7 @@ impl Core {
         self.pipeline.common_mut().private.warm(line, how);
     }
 
-    /// What the policy of its second level asked for and cannot have.
+    /// Returns the rule that the policy of its second level requested but the cache cannot have.
     pub(crate) fn impossible_rule(&self) -> Option<CoreError> {
         let why = self.common().private.l2.ruled()?.error?;
         Some(CoreError::Rule(self.index, why))
@@ -196,7 +196,7 @@ impl Core {
         self.pipeline.never_skip();
     }
 
-    /// Latencies of requests that were completed here since somebody asked.
+    /// Takes the latencies of requests that were completed here since the last call.
     pub(crate) fn completed(&mut self) -> impl Iterator<Item = Time> + '_ {
         self.pipeline.common_mut().completed.drain(..)
     }
@@ -206,13 +206,13 @@ impl Core {
         self.finished.map_or(now, |end| end.min(now)).saturating_sub(self.started)
     }
 
-    /// Up to when it was simulated.
+    /// Returns the time up to which it was simulated.
     pub(crate) fn reached(&self) -> Time {
         self.local
     }
 
-    /// Up to when it was simulated, and the first time at which something that it does can reach
-    /// another part of the chip; a core without a thread does nothing by itself.
+    /// Returns the time up to which it was simulated, and the first time at which its acts can
+    /// reach another part of the chip; an idle core does nothing by itself.
     #[inline]
     pub(crate) fn progress(&self, undecided: Undecided) -> Option<(Time, Time)> {
         let acts = match self.phase {
@@ -231,7 +231,8 @@ impl Core {
         Some((self.local, acts.saturating_add(self.shortest_message)))
     }
 
-    /// From anything that the core does until another part of the chip can notice.
+    /// Returns the shortest time from an act of the core until another part of the chip can notice
+    /// it.
     pub(crate) fn shortest_message(&self) -> Time {
         self.shortest_message
     }

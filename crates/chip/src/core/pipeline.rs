@@ -21,13 +21,13 @@ use crate::segregated::Segregated;
 use crate::uncore::{AnsweredBy, Level};
 use crate::uop::{Op, Uop, OPS};
 
-/// Why a pipeline returns control.
+/// Reason why a pipeline returns control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// It has reached the cycle that it was to run to.
+    /// The pipeline has reached the cycle that it was to run to.
     Limit,
-    /// From this cycle on nothing moves until the shared levels answer: only such waits can be
-    /// slept through. Shorter ones, for the second level or a unit, stay inside the pipeline.
+    /// The pipeline stands from this cycle on until the shared levels answer: only such waits can
+    /// be slept through. Shorter ones, for the second level or a unit, stay inside the pipeline.
     Stalled(Stall),
     /// At this cycle the operating system halts the core, with nothing in flight.
     Halted { at: Cycle, from_ns: u64, to_ns: u64 },
@@ -45,7 +45,7 @@ pub(crate) struct Stall {
     pub(crate) on: StallOn,
 }
 
-/// What the oldest work waits for.
+/// Kind of access that the oldest work waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StallOn {
     Data,
@@ -80,12 +80,12 @@ pub(crate) struct Mark {
     pub(crate) begins: bool,
 }
 
-/// What a core has beside its kind of pipeline: the thread that it runs, caches, and accounts.
+/// State of a core beside its kind of pipeline: the thread that it runs, caches, and accounts.
 pub(crate) struct Common {
     pub(crate) spec: CoreSpec,
     pub(crate) fetch: FetchSpec,
     pub(crate) front_end: FrontEnd,
-    /// Of the thread whose front end this is.
+    /// Context of the thread whose front end this is.
     pub(crate) context: ThreadContext,
     pub(crate) private: Private,
     pub(crate) predictor: Predictor,
@@ -94,11 +94,11 @@ pub(crate) struct Common {
     /// Cycles until the front end turns at a branch that it did not know of.
     pub(crate) redirect: Cycle,
     pub(crate) marks: Vec<Mark>,
-    /// Of requests that were completed here since somebody looked.
+    /// Latencies of requests that were completed here since the last call.
     pub(crate) completed: Vec<Time>,
     /// Line that instructions are fetched from.
     pub(crate) fetch_line: u64,
-    /// What its counters said when a policy last heard of them.
+    /// Counters at the last sample of a policy.
     sampled: Sampled,
 }
 
@@ -146,7 +146,7 @@ impl Common {
         self.context.cross(&mut self.front_end, at, self.private.core, sample)
     }
 
-    /// What the counters of this core say since the last time.
+    /// Returns the counters of this core since the last sample.
     fn sample(&mut self) -> Sample {
         let (work, caches) = (&self.front_end.work, &self.private.counts);
         let new = Sampled {
@@ -181,7 +181,7 @@ impl Common {
         self.latencies[op as usize]
     }
 
-    /// What the front end makes of the branch in front, and whether it is taken. A branch that an
+    /// Returns the prediction of the branch in front, and whether it is taken. A branch that an
     /// interrupt hides counts as right: where it goes is not in the trace.
     #[inline(never)]
     pub(crate) fn branch(&mut self, uop: &Uop) -> (Guess, bool) {

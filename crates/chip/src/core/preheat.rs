@@ -13,22 +13,22 @@ use halfwink_units::{Cycle, Time};
 use super::{Core, CoreError, Message, Phase};
 use crate::cpi_stack::Reason;
 
-/// What a core loaded before its interrupt.
+/// Loads of a core before its interrupt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreheatCounts {
     /// Lines that were asked for.
     pub lines: u64,
-    /// Of these, not in the second level.
+    /// Number of these that were not in the second level.
     pub loaded: u64,
-    /// From the first prefetch to the last line.
+    /// Time from the first prefetch to the last line.
     pub took: Time,
-    /// When the interrupt came.
+    /// Time of the interrupt.
     pub arrival: Time,
-    /// By how much loading ended after it.
+    /// Time by which loading ended after it.
     pub late: Time,
 }
 
-/// What a core is to load in its first halt.
+/// Lines that a core loads in its first halt.
 #[derive(Clone, Debug)]
 pub(crate) struct Preheat {
     lead: Time,
@@ -44,7 +44,7 @@ pub(crate) struct Preheat {
 }
 
 impl Core {
-    /// In its first halt it is woken `lead` before the interrupt, and loads these lines.
+    /// Makes the core wake `lead` before the interrupt of its first halt, and load these lines.
     pub(crate) fn preheat(&mut self, lead: Time, lines: Vec<u64>) {
         let buffers = self.common().private.data_misses.registers();
         let counts = PreheatCounts { lines: lines.len() as u64, ..PreheatCounts::default() };
@@ -61,7 +61,7 @@ impl Core {
         }));
     }
 
-    /// When to wake in a halt from `now` until `wake_at`.
+    /// Returns the time to wake in a halt from `now` until `wake_at`.
     pub(super) fn woken_ahead(&mut self, now: Time, wake_at: Time) -> Time {
         match &mut self.preheat {
             Some(preheat) if !preheat.is_over => {

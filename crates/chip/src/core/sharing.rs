@@ -14,15 +14,15 @@ use crate::uncore::SnoopResult;
 use crate::uncore::Uncore;
 use crate::wake_up::WakeUpController;
 
-/// What cores share, and write to.
+/// State that cores share and modify.
 pub(crate) struct Shared {
     pub(crate) uncore: Uncore,
-    /// Where wake-ups are granted by a central controller.
+    /// Central controller that grants wake-ups, if the machine has one.
     pub(crate) wake_up: Option<WakeUpController>,
 }
 
 impl<'a> CoreInput<'a> {
-    /// Of a core for threads of others, from the beginning of time.
+    /// Returns the input of a core for other cores' threads, from the beginning of time.
     pub(crate) fn vacant(policy: GatingPolicy, timeline: Option<Timeline>) -> CoreInput<'a> {
         let (followers, start) = (Vec::new(), Time::ZERO);
         CoreInput {
@@ -110,8 +110,8 @@ impl Core {
         requests.latency.add(&ended.context.requests.latency);
     }
 
-    /// What a core without a thread does by itself before `until`, and techniques that follow a
-    /// core while it waits, when all others have come as far.
+    /// Plays an idle core before `until`, and the followers of a waiting core, once all others have
+    /// come as far.
     pub(crate) fn idle_until(&mut self, until: Time) -> Result<(), CoreError> {
         match self.phase {
             Phase::Stalled { movable, .. } => self.followers.come_before(until, movable.is_some()),

@@ -10,7 +10,7 @@ use halfwink_units::Time;
 use crate::front_end::{Crossing, FrontEnd};
 use crate::os_cores::{Crossed, Departure, OsThread};
 
-/// What belongs to a thread beside its instructions, on whichever core it runs.
+/// State of a thread beside its instructions, on whichever core it runs.
 pub(crate) struct ThreadContext {
     load: LoadKind,
     origin: Origin,
@@ -25,7 +25,7 @@ pub(crate) struct ThreadContext {
 pub(crate) struct Thread {
     pub(crate) front_end: FrontEnd,
     pub(crate) context: ThreadContext,
-    /// When and why it left the last one.
+    /// Time and reason of its departure from the last core.
     pub(crate) left: (Time, Departure),
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Requests {
     pub(crate) latency: Histogram,
 }
 
-/// How recorded time maps to simulated time.
+/// Mapping of recorded time to simulated time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
     /// Recorded and simulated time of the first event that carries a time.
@@ -46,7 +46,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Simulated time of a recorded time, for arrivals that wait for nobody.
+    /// Returns the simulated time of a recorded time, for arrivals that do not depend on the run.
     pub(super) fn at(&mut self, recorded_ns: u64, now: Time) -> Time {
         // One pair for the whole run: were it renewed, a slow core would delay the arrivals behind
         // it, and an open load would be none.
@@ -88,8 +88,8 @@ impl ThreadContext {
         Some(latency)
     }
 
-    /// When a halt ends that begins at `now`: work that waits for somebody is shifted with what
-    /// came before it, arrivals that wait for nobody come when they were recorded.
+    /// Returns the end of a halt that begins at `now`: work that waits for responses is shifted
+    /// with the work before it, independent arrivals come when they were recorded.
     pub(super) fn end_of_halt(&mut self, from_ns: u64, to_ns: u64, now: Time) -> Time {
         match self.load {
             LoadKind::Closed => now + Time::ns(to_ns - from_ns),
@@ -144,7 +144,7 @@ impl ThreadContext {
 }
 
 impl Thread {
-    /// Starts with `front_end`.
+    /// Creates a thread that starts with `front_end`.
     pub(crate) fn new(front_end: FrontEnd, load: LoadKind) -> Thread {
         let left = (Time::ZERO, Departure::Ends);
         Thread { front_end, context: ThreadContext::new(load), left }
@@ -155,7 +155,7 @@ impl Thread {
         self.front_end.thread()
     }
 
-    /// The core that it began on; `core` if nobody lets it move.
+    /// Returns the core that it began on; `core` if it cannot move.
     pub(crate) fn home(&self, core: usize) -> usize {
         self.context.os.as_ref().map_or(core, |os| os.home)
     }

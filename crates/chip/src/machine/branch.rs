@@ -9,10 +9,10 @@ use super::check::Check;
 use super::{CoreKind, CoreSpec};
 use crate::branch::{MAX_HISTORY, MAX_TABLES};
 
-/// Branch prediction.
+/// Parameters of branch prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchSpec {
-    /// Direction predictor.
+    /// Kind of the direction predictor.
     pub predictor: PredictorKind,
     /// Entries of the indirect target table (a power of two).
     pub indirect_entries: usize,
@@ -24,12 +24,12 @@ pub struct BranchSpec {
     pub btb: Option<BtbSpec>,
 }
 
-/// Direction predictors.
+/// Kinds of direction predictors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PredictorKind {
     /// Never wrong, for studies that exclude branches.
     Perfect,
-    /// 2048 two-bit counters.
+    /// Table of 2048 two-bit counters.
     Bimodal,
     /// The Alpha 21264's local and global predictors with a chooser.
     Tournament,
@@ -86,18 +86,18 @@ pub struct IndirectSpec {
     pub longest_history: usize,
 }
 
-/// Branch target buffer.
+/// Parameters of the branch target buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BtbSpec {
     /// Taken branches that it holds.
     pub entries: usize,
-    /// Of a set; `entries / ways` is a power of two.
+    /// Ways of a set; `entries / ways` is a power of two.
     pub ways: usize,
     /// Cycles from the dispatch of a taken branch that it does not hold until the next one.
     pub redirect: Cycle,
 }
 
-/// How instructions are brought in. All 0: one line after the other, when its turn has come.
+/// Parameters of instruction fetch. All 0: one line after the other, when its turn has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchSpec {
     /// Lines, and predicted blocks, that fetch may be ahead of dispatch.

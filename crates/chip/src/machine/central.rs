@@ -9,7 +9,7 @@ use super::{Machine, SafeWakeUp, WakeUpKind};
 const PPM: f64 = 1e6;
 
 impl Machine {
-    /// How long waking takes without a grant: in a fixed or distributed scheme always.
+    /// Returns the wake-up time without a grant: in a fixed or distributed scheme always.
     pub(super) fn usual_wake_up(&self) -> Time {
         match self.wake_up.controller {
             WakeUpKind::Fixed | WakeUpKind::Distributed => Time::from_ns(self.gating.wake_up_ns),

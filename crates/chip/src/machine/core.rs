@@ -103,7 +103,7 @@ impl Check<'_> {
         Ok(cycles)
     }
 
-    /// What only out-of-order cores have, if they do.
+    /// Reads a switch that only out-of-order cores have.
     fn switch(
         &self,
         value: Option<&Spanned<bool>>,

@@ -7,32 +7,32 @@ use toml::Spanned;
 
 use super::check::Check;
 
-/// What goes wrong; nothing, if it is not said.
+/// Faults that are injected; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultSpec {
     /// Share of orders to wake that are lost (0..=1).
     pub wake_lost: f64,
-    /// So long after a lost order the core wakes all the same.
+    /// Time after a lost order at which the core wakes nevertheless.
     pub watchdog: Time,
     /// Share of wake-ups that take longer (0..=1).
     pub wake_late: f64,
-    /// By how much in the mean; exponential.
+    /// Mean delay of a late wake-up; exponential.
     pub late: Time,
     /// Share of tokens that never come (0..=1).
     pub token_lost: f64,
     /// Share of the others that come late (0..=1).
     pub token_late: f64,
-    /// By how much in the mean; exponential.
+    /// Mean delay of a late token; exponential.
     pub token_delay: Time,
-    /// How long a core for the kernel takes threads, in the mean; exponential. Zero: always.
+    /// Mean time for which a core for the kernel takes threads; exponential. Zero means always.
     pub os_silent_every: Time,
-    /// How long it then takes none, in the mean; exponential.
+    /// Mean time for which it then takes none; exponential.
     pub os_silent: Time,
     /// After how long it takes none any more, in the mean; exponential. Zero: never.
     pub os_gone_after: Time,
     /// A thread that was not taken for so long goes home.
     pub os_timeout: Time,
-    /// Of all that is drawn: a run's, not the file's.
+    /// Seed of all draws: a run's, not the file's.
     pub seed: u64,
 }
 
@@ -55,25 +55,25 @@ impl FaultSpec {
         seed: 0,
     };
 
-    /// Whether any wake-up is not as it should be.
+    /// Returns whether wake-ups can be faulty.
     #[must_use]
     pub fn wakes(&self) -> bool {
         self.wake_lost > 0.0 || self.wake_late > 0.0
     }
 
-    /// Whether any token is not as it should be.
+    /// Returns whether tokens can be faulty.
     #[must_use]
     pub fn tokens(&self) -> bool {
         self.token_lost > 0.0 || self.token_late > 0.0
     }
 
-    /// Whether any core for the kernel does not always take threads.
+    /// Returns whether a core for the kernel can stop taking threads.
     #[must_use]
     pub fn silences(&self) -> bool {
         self.os_silent_every > Time::ZERO || self.os_gone_after > Time::ZERO
     }
 
-    /// Whether there are any faults.
+    /// Returns whether any fault is enabled.
     #[must_use]
     pub fn any(&self) -> bool {
         self.wakes() || self.tokens() || self.silences()

@@ -101,7 +101,7 @@ pub(super) struct L2Section {
     pub(super) size: Spanned<String>,
     pub(super) ways: Spanned<usize>,
     pub(super) latency_ns: Spanned<f64>,
-    /// As the whole cache takes, if it is not said or 0.
+    /// Latency of a bank; by default and with 0 that of the whole cache.
     pub(super) bank_ns: Option<Spanned<f64>>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct MemorySection {
     pub(super) device: Spanned<toml::Value>,
     pub(super) channels: Spanned<usize>,
     pub(super) ranks: Spanned<usize>,
-    /// What every access takes, if memory is uniform.
+    /// Latency of every access, if memory is uniform.
     pub(super) latency_ns: Option<Spanned<f64>>,
     /// Rules of the controllers, if it is not.
     pub(super) map: Option<MapOrder>,
@@ -187,7 +187,7 @@ pub(super) struct MapgSection {
     pub(super) t_mem_ns: Spanned<f64>,
 }
 
-/// What a core takes in its states: none may be missing, and the error says what it is for.
+/// Power of a core in its states: all values are required, and the error says what each is for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CorePowerSection {

@@ -14,20 +14,20 @@ use super::{Machine, PowerSpec};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleState {
-    /// Its name, such as `c6`.
+    /// Name of the state, such as `c6`.
     pub name: String,
-    /// From the interrupt until the core runs, at worst, in microseconds.
+    /// Longest time from the interrupt until the core runs, in microseconds.
     pub exit_us: f64,
     /// The shortest stay that is worth it, in microseconds.
     pub residency_us: f64,
-    /// What the core and its private caches take in it, in watts.
+    /// Power of the core and its private caches in it, in watts.
     pub core_w: f64,
-    /// What it loses.
+    /// Parts that lose their contents.
     #[serde(default)]
     pub loses: Vec<Lost>,
 }
 
-/// What a package takes beside its cores, its third level and its memory, and what it sleeps in.
+/// Power of a package beside its cores, its third level and its memory, and its sleep state.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackageSpec {
@@ -35,7 +35,7 @@ pub struct PackageSpec {
     pub uncore_w: f64,
     /// A state that it can enter while all cores are halted.
     pub sleep: Option<PackageSleep>,
-    /// Whether it does: a technique's doing, not the file's.
+    /// Whether it sleeps: set by a technique, not by the file.
     #[serde(skip)]
     pub sleeps: bool,
 }
@@ -47,16 +47,16 @@ pub struct PackageSpec {
 pub struct PackageSleep {
     /// All cores are halted for so long before it is entered, in nanoseconds.
     pub enter_ns: f64,
-    /// What is left of the uncore's power (0..=1).
+    /// Share of the uncore's power that remains (0..=1).
     pub uncore_share: f64,
-    /// What is left of the third level's leakage (0..=1).
+    /// Share of the third level's leakage that remains (0..=1).
     pub l3_share: f64,
-    /// What is left of the background power of memory whose rows are closed (0..=1).
+    /// Share of the background power of memory with closed rows that remains (0..=1).
     pub memory_share: f64,
 }
 
 impl PackageSleep {
-    /// How long all cores are halted before it is entered.
+    /// Returns the time for which all cores are halted before it is entered.
     #[must_use]
     pub fn enter(&self) -> Time {
         Time::from_ns(self.enter_ns)
@@ -70,11 +70,11 @@ impl Machine {
         self.idle_states.iter().find(|state| state.name == name)
     }
 
-    /// The same machine whose halted cores may enter this state in place of being gated; as it is,
-    /// if it has none of the name.
+    /// Returns a machine whose halted cores enter this state instead of being gated; unchanged, if
+    /// it has none of the name.
     ///
-    /// The table's residency is where a stay pays for itself: so much energy a wake-up takes
-    /// (assumption: governors are told of no other reason).
+    /// The table's residency is the stay that pays for itself; the wake-up energy follows from that
+    /// (assumption: governors use no other reason).
     #[must_use]
     pub fn with_idle_state(mut self, name: &str) -> Machine {
         let Some(state) = self.idle_state(name).cloned() else { return self };
@@ -97,7 +97,7 @@ impl Machine {
         self
     }
 
-    /// The same machine whose package sleeps while all cores are halted, if it can.
+    /// Returns a machine whose package sleeps while all cores are halted, if it can.
     #[must_use]
     pub fn with_package_sleep(mut self) -> Machine {
         if let Some(package) = &mut self.package {

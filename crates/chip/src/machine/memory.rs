@@ -13,7 +13,7 @@ use super::file::MemorySection;
 /// Memory, and the way to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemorySpec {
-    /// What it is.
+    /// Kind of the memory.
     pub kind: MemoryKind,
     /// Miss in the shared cache to the controller.
     pub request: Time,
@@ -21,14 +21,14 @@ pub struct MemorySpec {
     pub response: Time,
 }
 
-/// What memory is made of.
+/// Kinds of memory models.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MemoryKind {
     /// Channels of a device, each with a controller.
     Dram(Box<Spec>),
     /// Every access takes the same, whatever others do.
     Uniform {
-        /// From the controller to the data.
+        /// Time from the controller to the data.
         latency: Time,
         /// Ranks of all channels, for their power alone.
         ranks: usize,
@@ -54,7 +54,8 @@ impl MemorySpec {
         }
     }
 
-    /// From one line to the next at the peak of all channels; nothing if memory is uniform.
+    /// Returns the time from one line to the next at the peak of all channels; zero if memory is
+    /// uniform.
     #[must_use]
     pub fn line_time(&self) -> Time {
         match &self.kind {
@@ -66,7 +67,8 @@ impl MemorySpec {
         }
     }
 
-    /// From the controller to the data, for a lone access that finds another row open.
+    /// Returns the time from the controller to the data, for a lone access that finds another row
+    /// open.
     #[must_use]
     pub fn conflict(&self) -> Time {
         match &self.kind {
@@ -79,7 +81,7 @@ impl MemorySpec {
     }
 }
 
-/// Whose keys they are.
+/// Model that the keys belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Uniform,
@@ -125,7 +127,7 @@ impl Owner {
 }
 
 impl Check<'_> {
-    /// What memory takes: what the file says, or the device's currents.
+    /// Returns the energies of memory: from the file, or from the device's currents.
     pub(super) fn memory_power(
         &self,
         given: Option<&Spanned<CommandEnergy>>,

@@ -38,17 +38,17 @@ pub use translation::{TlbLevelSpec, TlbSpec};
 /// A chip that can be simulated.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
     /// Number of cores, all alike (1..=64).
     pub cores: usize,
     /// Clock of the cores.
     pub clock: Clock,
-    /// The cores' pipelines.
+    /// Pipelines of the cores.
     pub core: CoreSpec,
-    /// Branch prediction.
+    /// Branch prediction of the cores.
     pub branch: BranchSpec,
-    /// How instructions are brought in.
+    /// Instruction fetch of the cores.
     pub fetch: FetchSpec,
     /// Instruction cache of each core.
     pub l1i: L1Spec,
@@ -66,7 +66,7 @@ pub struct Machine {
     pub memory: MemorySpec,
     /// Delays of tokens on their way to the core.
     pub tokens: TokenSpec,
-    /// What gating a core takes.
+    /// Costs of gating a core.
     pub gating: Gating,
     /// Power of a core that has no work: gated whole, whatever is done to the others.
     pub unused: Power,
@@ -76,24 +76,24 @@ pub struct Machine {
     pub fupg: FupgSpec,
     /// Points of voltage and frequency.
     pub dvfs: DvfsSpec,
-    /// What decides when and how fast cores may wake.
+    /// Scheme of the cores' wake-ups.
     pub wake_up: WakeUpSpec,
     /// Cores that a technique may set aside for the kernel.
     pub os: OsSpec,
     /// C-states of a core, by name.
     pub idle_states: Vec<IdleState>,
-    /// What the package takes beside its parts, if that is known.
+    /// Power of the package beside its parts, if that is known.
     pub package: Option<PackageSpec>,
-    /// What goes wrong.
+    /// Faults that are injected.
     pub faults: FaultSpec,
     /// Power of all parts.
     pub power: PowerSpec,
 }
 
-/// How a core executes.
+/// Parameters of a core's pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreSpec {
-    /// In program order, or as operands become ready.
+    /// Execution in program order, or as operands become ready.
     pub kind: CoreKind,
     /// Micro-operations fetched, dispatched, issued, committed per cycle; with `fusion`,
     /// macro-operations are dispatched and committed.
@@ -140,13 +140,13 @@ pub struct Window {
     pub reorder: usize,
     /// Waiting integer, memory and branch operations.
     pub integer: usize,
-    /// Waiting floating-point operations.
+    /// Entries for waiting floating-point operations.
     pub fp: usize,
-    /// Loads in flight.
+    /// Number of loads in flight.
     pub loads: usize,
 }
 
-/// Largest reorder buffer.
+/// Size of the largest reorder buffer.
 pub const MAX_WINDOW: usize = 1024;
 /// Most cores of a chip.
 pub const MAX_CORES: usize = 64;
@@ -155,17 +155,17 @@ pub const MAX_CORES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Units {
-    /// Integer and branch.
+    /// Units for integers and branches.
     pub alu: usize,
-    /// Multiplication and division.
+    /// Units for multiplication and division.
     pub multiply: usize,
     /// Floating point and vectors.
     pub fp: usize,
-    /// Of these, additions at most; as many as `fp` if it is not said.
+    /// Largest number of additions among these; by default as many as `fp`.
     pub fp_add: Option<usize>,
-    /// Likewise multiplications.
+    /// Largest number of multiplications among these; by default as many as `fp`.
     pub fp_multiply: Option<usize>,
-    /// Data cache ports.
+    /// Ports of the data cache.
     pub memory: usize,
 }
 
@@ -173,17 +173,17 @@ pub struct Units {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latencies {
-    /// Integer.
+    /// Latency of integer operations.
     pub alu: Cycle,
-    /// Integer multiplication.
+    /// Latency of integer multiplication.
     pub multiply: Cycle,
     /// Integer division; occupies its unit.
     pub divide: Cycle,
-    /// Vector integer.
+    /// Latency of vector integer operations.
     pub vector: Cycle,
-    /// Floating-point addition.
+    /// Latency of floating-point addition.
     pub fp_add: Cycle,
-    /// Floating-point multiplication.
+    /// Latency of floating-point multiplication.
     pub fp_multiply: Cycle,
     /// Floating-point division; occupies its unit.
     pub fp_divide: Cycle,
@@ -194,12 +194,12 @@ pub struct Latencies {
 pub struct Geometry {
     /// Sets (a power of two).
     pub sets: usize,
-    /// Lines per set.
+    /// Number of lines per set.
     pub ways: usize,
 }
 
 impl Geometry {
-    /// Capacity in bytes.
+    /// Returns the capacity in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.sets * self.ways) as u64 * LINE_BYTES
@@ -228,21 +228,21 @@ impl Geometry {
     }
 }
 
-/// A first-level cache.
+/// Parameters of a first-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L1Spec {
-    /// Its shape.
+    /// Shape of the cache.
     pub geometry: Geometry,
     /// Cycles from access to data.
     pub latency: Cycle,
-    /// Outstanding misses.
+    /// Number of outstanding misses.
     pub mshrs: usize,
 }
 
 /// A private second-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L2Spec {
-    /// Its shape.
+    /// Shape of the cache.
     pub geometry: Geometry,
     /// Cycles it adds to an access.
     pub latency: Cycle,
@@ -254,7 +254,7 @@ pub struct L2Spec {
 /// The shared third level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L3Spec {
-    /// Its shape; none if it is only the directory that knows where lines are.
+    /// Shape of the cache; none if it is only the directory of lines.
     pub geometry: Option<Geometry>,
     /// Time it adds to an access.
     pub latency: Time,
@@ -273,7 +273,7 @@ pub struct TokenSpec {
     pub l2: Time,
     /// Missed in the third level.
     pub l3: Time,
-    /// From the memory controller, from the time it schedules the access.
+    /// Time from the memory controller's scheduling of the access to the token.
     pub eta: Time,
 }
 
@@ -282,7 +282,7 @@ pub struct TokenSpec {
 pub struct FupgSpec {
     /// The units' share of the core's leakage (0..=1).
     pub core_share: f64,
-    /// From closing the units' switches until they work, in nanoseconds.
+    /// Time from closing the units' switches until they work, in nanoseconds.
     pub wake_up_ns: f64,
     /// Energy to charge them, in picojoules.
     pub wake_up_energy_pj: f64,
@@ -293,7 +293,7 @@ pub struct FupgSpec {
 pub struct MapgSpec {
     /// A stall this old has missed the last cache.
     pub t_llc: Time,
-    /// What memory takes from there: a row-buffer miss.
+    /// Memory latency from there: a row-buffer miss.
     pub t_mem: Time,
 }
 
@@ -303,7 +303,7 @@ pub struct MapgSpec {
 pub struct DvfsSpec {
     /// Points, as shares of the full frequency, from 1 downwards.
     pub frequencies: Vec<f64>,
-    /// By what share the voltage falls when the frequency falls to nothing.
+    /// Share by which the voltage falls when the frequency falls to zero.
     pub voltage_slope: f64,
 }
 
@@ -315,29 +315,29 @@ impl DvfsSpec {
     }
 }
 
-/// What decides when and how fast a core may wake.
+/// Scheme that decides when and how fast a core may wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WakeUpKind {
     /// Any time, always as fast as `gating.wake_up_ns`.
     Fixed,
-    /// In slots that recur, assigned by place (Strong 2013, Sec 2.3.2).
+    /// Wakes in recurring slots, assigned by place (Strong 2013, Sec 2.3.2).
     Distributed,
-    /// As fast as a central controller grants, which knows what all cores do (Strong 2013, Sec
-    /// 2.3.1).
+    /// Wakes as fast as a central controller grants, which knows the state of all cores (Strong
+    /// 2013, Sec 2.3.1).
     Central,
 }
 
-/// How cores' wake-ups are kept from disturbing one another.
+/// Parameters that keep wake-ups of cores from disturbing one another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WakeUpSpec {
-    /// What decides.
+    /// Scheme of the wake-ups.
     pub controller: WakeUpKind,
     /// Distinct slots, for distributed control.
     pub slots: usize,
     /// Time between neighbouring slots.
     pub stagger: Time,
-    /// From a core to the central controller, or back.
+    /// Delay from a core to the central controller, or back.
     pub delay: Time,
     /// Fastest and slowest mode of the switches, and how many there are, evenly spaced.
     pub fastest: Time,
@@ -359,7 +359,7 @@ pub struct SafeWakeUp {
     pub cores: usize,
     /// Time for one direct neighbour, in nanoseconds.
     pub t0_ns: f64,
-    /// Exponent.
+    /// Exponent of the equation.
     pub alpha: f64,
     /// Weight of a diagonal neighbour.
     pub beta: f64,
@@ -373,20 +373,19 @@ pub struct SafeWakeUp {
 /// 4.4).
 #[derive(Clone, Debug)]
 pub struct OsSpec {
-    /// How many, beside the others (0..=[`MAX_CORES`]).
+    /// Number of cores, beside the others (0..=[`MAX_CORES`]).
     pub cores: usize,
     /// The machine whose cores they are like, by name; without one they are like the others.
     pub like: Option<String>,
-    /// That machine, once it was found; its shared levels do not count.
+    /// Machine of that name, once it was found; its shared levels do not count.
     pub kind: Option<Box<Machine>>,
     /// Work of moving a thread to another core, one way: half on each, at its own clock.
     pub switch: Cycle,
-    /// From the look-up in the shared levels until a line of another core's caches is here.
+    /// Time from the look-up in the shared levels until a line of another core's caches arrives.
     pub transfer: Time,
     /// A core without a thread is powered down.
     pub power_down: bool,
-    /// How long a thread runs before others have their turn, if there are more threads than cores;
-    /// nothing: then there must not be.
+    /// Time slice of a thread, if there are more threads than cores; zero forbids that.
     pub time_slice: Time,
     /// Threads are CPUs of one recorded machine: the same physical line is the same line, and not
     /// one of its own for each. Only where they are watched ([`Options::offload`](crate::Options)).
@@ -398,7 +397,7 @@ pub struct OsSpec {
 pub struct PowerSpec {
     /// A core with its private caches.
     pub core: CorePower,
-    /// The shared cache.
+    /// Power of the shared cache.
     pub l3: CachePower,
     /// Memory, rank by rank and command by command.
     pub memory: CommandEnergy,
@@ -413,8 +412,8 @@ impl Machine {
         check::build(input, input.parse()?)
     }
 
-    /// Everything that decides when something happens on a chip on which nobody is late for being
-    /// asleep: runs of the same work on machines of one pace differ in power alone.
+    /// Returns a text of all values that determine the timing of a chip whose sleep delays no core:
+    /// runs of the same work on machines of one pace differ in power alone.
     #[must_use]
     pub fn pace(&self) -> String {
         // All of them, so that whoever adds one has to say which kind it is.
@@ -451,15 +450,15 @@ impl Machine {
         format!("{:?}", (cores, caches, memory, tokens, wake_up, os, faults))
     }
 
-    /// The same machine with another number of cores (1..=[`MAX_CORES`]).
+    /// Returns the machine with another number of cores (1..=[`MAX_CORES`]).
     #[must_use]
     pub fn with_cores(mut self, cores: usize) -> Machine {
         self.cores = cores.clamp(1, MAX_CORES);
         self
     }
 
-    /// The same machine whose execution units alone can be gated (Strong 2013, Sec 2.4): they carry
-    /// a share of the core's leakage, keep no state, and wake by themselves.
+    /// Returns the machine in which only the execution units can be gated (Strong 2013, Sec 2.4):
+    /// they carry a share of the core's leakage, keep no state, and wake by themselves.
     #[must_use]
     pub fn with_gated_units(mut self) -> Machine {
         let share = self.fupg.core_share;
@@ -481,7 +480,7 @@ impl Machine {
         self
     }
 
-    /// The same machine whose cores stop their clock at once whenever they wait for memory, and
+    /// Returns the machine whose cores stop their clock at once whenever they wait for memory, and
     /// lose no time by it: clock gating alone, with the supply on.
     #[must_use]
     pub fn with_gated_clock(mut self) -> Machine {
@@ -489,9 +488,9 @@ impl Machine {
         self
     }
 
-    /// The same machine with its cores at a share of their frequency and the voltage that goes with
-    /// it: dynamic energy and leakage fall with the square of the voltage (Strong 2013, Sec 2.4).
-    /// What is not in the cores' clock domain stays as it is.
+    /// Returns the machine with its cores at a share of their frequency and the voltage that goes
+    /// with it: dynamic energy and leakage fall with the square of the voltage (Strong 2013, Sec
+    /// 2.4). Parts outside the cores' clock domain stay as they are.
     #[must_use]
     pub fn at_frequency(mut self, share: f64) -> Machine {
         let voltage = self.dvfs.voltage(share);
@@ -502,7 +501,7 @@ impl Machine {
         self
     }
 
-    /// The same machine without cores for the kernel.
+    /// Returns the machine without cores for the kernel.
     #[must_use]
     pub fn without_os_cores(mut self) -> Machine {
         self.os.cores = 0;
@@ -530,7 +529,7 @@ impl Machine {
         }
     }
 
-    /// Where its cores lie: the most nearly square grid of so many.
+    /// Returns the grid of its cores: the most nearly square one of that number.
     #[must_use]
     pub fn grid(&self) -> Grid {
         let rows = (1..=self.cores).take_while(|rows| rows * rows <= self.cores);
@@ -550,13 +549,14 @@ impl Machine {
         }
     }
 
-    /// From the order to wake until the pipeline is refilled, after the supply is stable.
+    /// Returns the time from the order to wake until the pipeline is refilled, after the supply is
+    /// stable.
     #[must_use]
     pub fn restore(&self) -> Time {
         self.clock.time_of(self.gating.control_cycles + self.gating.refill_cycles)
     }
 
-    /// What a round trip to the gated state costs a core.
+    /// Returns the costs of a round trip to the gated state for a core.
     #[must_use]
     pub fn gating_costs(&self, core: usize) -> Costs {
         Costs {

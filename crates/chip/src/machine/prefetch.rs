@@ -9,22 +9,22 @@ use super::check::Check;
 /// Prefetchers of a core; none where a cache has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchSpec {
-    /// Of the instruction cache: next-line.
+    /// Prefetcher of the instruction cache: next-line.
     pub l1i: Option<PrefetcherSpec>,
-    /// Of the data cache: next-line or stride.
+    /// Prefetcher of the data cache: next-line or stride.
     pub l1d: Option<PrefetcherSpec>,
-    /// Of the second level: next-line or streamer.
+    /// Prefetcher of the second level: next-line or streamer.
     pub l2: Option<PrefetcherSpec>,
 }
 
-/// A prefetcher.
+/// Parameters of a prefetcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetcherSpec {
-    /// How it finds what it wants.
+    /// Method by which it predicts lines.
     pub kind: PrefetchKind,
     /// Lines that it asks for at one access, at most.
     pub degree: usize,
-    /// How far ahead it asks, in strides or lines.
+    /// Prefetch distance, in strides or lines.
     pub distance: usize,
     /// Instructions or streams that it follows.
     pub entries: usize,
@@ -38,9 +38,9 @@ pub struct PrefetcherSpec {
 pub enum PrefetchKind {
     /// The lines behind one that is used.
     NextLine,
-    /// By instruction, as far apart as its last accesses.
+    /// Predicts by instruction the distance of its last accesses.
     Stride,
-    /// By page, in the direction of its last reads.
+    /// Predicts by page the direction of its last reads.
     Streamer,
 }
 

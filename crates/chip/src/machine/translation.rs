@@ -20,7 +20,7 @@ pub struct TlbSpec {
     pub second: Geometry,
     /// Cycles that a hit there adds to an access.
     pub second_latency: Cycle,
-    /// Walks at once.
+    /// Number of simultaneous walks.
     pub walkers: usize,
     /// Entries of each walk cache, one for each level above the leaves; 0: there are none.
     pub walk_cache: usize,
@@ -34,9 +34,9 @@ pub struct TlbSpec {
 /// A translation buffer of the first level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbLevelSpec {
-    /// For all pages, or for those of 4 KB.
+    /// Shape for all pages, or for those of 4 KB.
     pub all: Geometry,
-    /// For those of 2 MB, if they have an array of their own.
+    /// Shape for pages of 2 MB, if they have an array of their own.
     pub large: Option<Geometry>,
 }
 

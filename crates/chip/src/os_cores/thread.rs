@@ -12,20 +12,20 @@ use super::os_core_of;
 use crate::faults::{FaultCounts, Silence};
 use crate::machine::Machine;
 
-/// Why a core that shares its work with others lost its thread.
+/// Reason why a core that shares its work with others lost its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
     /// The thread goes to another core.
     Crosses,
-    /// It is halted until this time.
+    /// The thread is halted until this time.
     Sleeps(Time),
-    /// Its turn is over.
+    /// The thread's time slice is over.
     Yields,
-    /// It has nothing left to do.
+    /// The thread has no work left.
     Ends,
 }
 
-/// What a core does at a change of privilege.
+/// Reaction of a core to a change of privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossed {
     /// Goes on, after so many cycles of deciding.
@@ -39,7 +39,7 @@ pub(crate) enum Crossed {
 /// Kernel invocations of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// What they began with; `None` if the trace does not tell.
+    /// Cause of the entries; `None` if the trace does not hold it.
     pub cause: Option<Cause>,
     /// Complete invocations, by place (here, on an OS core).
     pub invocations: [u64; 2],
@@ -81,14 +81,14 @@ struct Invocation {
     cause: Option<Cause>,
     place: Place,
     began: Time,
-    /// When it began to run where it runs.
+    /// Time at which it began to run in its present place.
     running_from: Time,
     /// Kernel instructions before it.
     before: u64,
     halted: Time,
 }
 
-/// What a thread knows of its kernel entries.
+/// State of a thread's kernel entries.
 pub(crate) struct OsThread {
     policy: Host<OffloadPolicy>,
     /// The core that runs its user code.
@@ -98,15 +98,15 @@ pub(crate) struct OsThread {
     pub(crate) is_detached: bool,
     /// Cycles of a decision that were not charged yet.
     pub(crate) owed: Cycle,
-    /// How long it may run while others wait, where threads take turns.
+    /// Time for which it may run while others wait, where threads take turns.
     pub(crate) slice: Option<Time>,
     /// Since when it has its core, and whether it leaves because its turn is over.
     since: Time,
     yields: bool,
     pub(crate) calls: Calls,
-    /// When its OS core takes no threads, if that ever happens.
+    /// Times at which its OS core takes no threads, if any.
     silence: Option<Box<Silence>>,
-    /// It was not taken, and knows that it will not be before this.
+    /// Time until which it knows that it will not be taken.
     refused_until: Time,
     pub(crate) faults: FaultCounts,
 }
@@ -138,15 +138,16 @@ impl OsThread {
         OsThread { silence, ..OsThread::new(policy, home) }
     }
 
-    /// Its OS core has not taken it, and takes no thread before `until`: it goes home.
+    /// Sends the thread home, as its OS core has not taken it and takes no thread before `until`.
     pub(crate) fn times_out(&mut self, until: Time) {
         self.faults.os_timeouts += 1;
         self.refused_until = until;
         self.stays();
     }
 
-    /// Whether it would not be taken if it left at `at`, for this place. Who waited in vain knows
-    /// until when; a core that takes no threads takes no interrupts either, which is known at once.
+    /// Returns whether this place would reject the thread at `at`. A thread whose wait timed out
+    /// knows the time until then; a core that takes no threads takes no interrupts either, which is
+    /// known at once.
     fn is_refused(&mut self, place: Place, at: Time) -> bool {
         let refused = match place {
             Place::Here => false,
@@ -157,7 +158,7 @@ impl OsThread {
         refused
     }
 
-    /// Where the thread goes on.
+    /// Decides whether the thread moves.
     fn goes_to(&mut self, os_core: bool, cycles: Cycle, core: usize) -> Crossed {
         let is_there = core != self.home;
         if os_core == is_there {
@@ -213,7 +214,8 @@ impl OsThread {
         }
     }
 
-    /// What the OS core of an interrupt on its own meets first: it is interrupted itself.
+    /// Returns the first event of an OS core that handles a detached interrupt: it is interrupted
+    /// itself.
     pub(crate) fn first_event(&self) -> halfwink_trace::Event {
         match self.invocation.and_then(|run| run.cause) {
             Some(Cause::Interrupt { vector }) => halfwink_trace::Event::Interrupt { vector },
@@ -263,7 +265,7 @@ impl OsThread {
         crossed
     }
 
-    /// It leaves its core: to another one, or to let others have it.
+    /// Returns the reason for leaving its core: to go to another one, or to yield it.
     pub(crate) fn leaves(&mut self) -> Departure {
         if std::mem::take(&mut self.yields) {
             Departure::Yields
@@ -272,7 +274,7 @@ impl OsThread {
         }
     }
 
-    /// It runs from `now` on, after it left a core for this reason.
+    /// Runs the thread from `now` on, after it left a core for this reason.
     pub(crate) fn runs(&mut self, now: Time, (left, why): (Time, Departure)) {
         self.since = now;
         let Some(run) = &mut self.invocation else { return };

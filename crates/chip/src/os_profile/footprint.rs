@@ -7,11 +7,11 @@ use halfwink_units::{LINE_SHIFT, PAGE_SHIFT};
 /// Distinct 64-byte lines that a trace touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// By user code alone.
+    /// Lines of user code alone.
     pub user: u64,
-    /// By the kernel alone.
+    /// Lines of the kernel alone.
     pub kernel: u64,
-    /// By both.
+    /// Lines of both.
     pub shared: u64,
 }
 

@@ -3,12 +3,12 @@
 use crate::cache::{flag, Cache};
 use crate::machine::Geometry;
 
-/// What happened in a level, by privilege (user, kernel).
+/// Counters of a level, by privilege (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelCounts {
-    /// Lines asked for.
+    /// Number of accesses, in lines.
     pub accesses: [u64; 2],
-    /// Of these, not there.
+    /// Number of misses among these.
     pub misses: [u64; 2],
     /// Lines that left: by the privilege of the access that displaced them, then by the privilege
     /// of the one that had brought them in.

@@ -36,16 +36,16 @@ use runs::{Entries, Follower};
 /// The caches to look at. They see physical addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileCaches {
-    /// First-level instruction cache.
+    /// Shape of the first-level instruction cache.
     pub l1i: Geometry,
-    /// First-level data cache.
+    /// Shape of the first-level data cache.
     pub l1d: Geometry,
     /// Second level and further, each for instructions and data.
     pub unified: Vec<Geometry>,
 }
 
 impl ProfileCaches {
-    /// Those of one core of a machine, with the shared cache for itself alone.
+    /// Returns the caches of one core of a machine, with the shared cache for itself alone.
     #[must_use]
     pub fn of(machine: &Machine) -> ProfileCaches {
         ProfileCaches {
@@ -60,17 +60,17 @@ impl ProfileCaches {
 /// a last class has no bound. The boundaries that the prose of Nellans 2014, Sec 4.2 and 4.3 names.
 pub const LENGTH_CLASSES: [u64; 4] = [25, 100, 1_000, 10_000];
 
-/// What happened in a level.
+/// Profile of a cache level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelProfile {
-    /// Accesses, misses, evictions.
+    /// Counters of accesses, misses and evictions.
     pub counts: LevelCounts,
     /// Evictions by the kernel, by the length of the invocation that caused them
     /// ([`LENGTH_CLASSES`]), then by whose line left (user, kernel).
     pub by_length: [[u64; 2]; LENGTH_CLASSES.len() + 1],
 }
 
-/// What the kernel does in a trace.
+/// Profile of the kernel's work in a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsProfile {
     /// Retired instructions (user, kernel); iterations of a repeated string instruction are one.
@@ -79,7 +79,7 @@ pub struct OsProfile {
     pub entries: BTreeMap<Entry, EntryProfile>,
     /// L1I, L1D, then the further levels.
     pub levels: Vec<LevelProfile>,
-    /// Distinct lines touched.
+    /// Number of distinct lines touched.
     pub footprint: Footprint,
     /// Times that a CPU went to other page tables than it had before.
     pub address_space_switches: u64,

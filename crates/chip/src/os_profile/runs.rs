@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use halfwink_trace::Event;
 
-/// Why the kernel was entered.
+/// Cause of a kernel entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
     /// A system call, by number.
@@ -28,15 +28,15 @@ impl Entry {
     }
 }
 
-/// How often each length, in instructions, occurred: exact, since a trace holds far fewer runs than
-/// instructions.
+/// Number of occurrences of each length, in instructions: exact, since a trace holds far fewer runs
+/// than instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     counts: BTreeMap<u64, u64>,
 }
 
 impl Lengths {
-    /// Counts one run.
+    /// Counts one run of this length.
     pub fn record(&mut self, instructions: u64) {
         *self.counts.entry(instructions).or_default() += 1;
     }
@@ -53,7 +53,7 @@ impl Lengths {
         self.counts.iter().map(|(&length, &count)| (length, count))
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.counts.values().sum()
@@ -86,7 +86,7 @@ impl Lengths {
     }
 }
 
-/// What one cause of kernel entries led to.
+/// Profile of one cause of kernel entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryProfile {
     /// Instructions of each kernel invocation.
@@ -105,13 +105,13 @@ pub(super) struct Follower {
     /// Privilege of the last instruction.
     kernel: Option<bool>,
     length: u64,
-    /// Why the kernel is about to be entered, or was.
+    /// Cause of the present or next kernel entry.
     entry: Option<Entry>,
     nested: u64,
     halts: u64,
 }
 
-/// Profiles by cause.
+/// Table of profiles by cause.
 pub(super) type Entries = BTreeMap<Entry, EntryProfile>;
 
 impl Follower {
@@ -124,9 +124,9 @@ impl Follower {
         }
     }
 
-    /// So many instructions of a privilege retired. The length of the kernel invocation that this
-    /// ends, if it does. What retires nothing, such as a faulting instruction, ends nothing
-    /// (Nellans 2014, Sec 4.2: runs are of retired instructions).
+    /// Counts retired instructions of a privilege. Returns the length of the kernel invocation that
+    /// this ends, if it does. An instruction that does not retire, such as a faulting one, ends
+    /// nothing (Nellans 2014, Sec 4.2: runs are of retired instructions).
     #[inline]
     pub(super) fn retire(&mut self, kernel: bool, n: u64, entries: &mut Entries) -> Option<u64> {
         if n == 0 {

@@ -30,14 +30,14 @@ use crate::machine::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
 use streamer::Streamer;
 use stride::Strides;
 
-/// What a prefetcher did.
+/// Counters of a prefetcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetcherCounts {
     /// Lines that it wanted and that its cache did not have: asked for.
     pub issued: u64,
     /// Wanted, but there was no place in its queue or no miss register to spare.
     pub dropped: u64,
-    /// Of those asked for, used after they came.
+    /// Prefetched lines that were used after they arrived.
     pub useful: u64,
     /// Asked for by the core while they were on their way.
     pub late: u64,
@@ -47,14 +47,14 @@ pub struct PrefetcherCounts {
     pub lookups: u64,
 }
 
-/// What the prefetchers of a core did, by cache.
+/// Counters of a core's prefetchers, by cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchCounts {
-    /// That of the instruction cache.
+    /// Prefetcher of the instruction cache.
     pub l1i: PrefetcherCounts,
-    /// That of the data cache.
+    /// Prefetcher of the data cache.
     pub l1d: PrefetcherCounts,
-    /// That of the second level.
+    /// Prefetcher of the second level.
     pub l2: PrefetcherCounts,
     /// Look-ups of the second level by those of the first.
     pub l2_lookups: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Prefetcher {
     degree: usize,
     /// Lines on their way at most.
     queue: usize,
-    /// What it wants now.
+    /// Lines that it wants now.
     wanted: Vec<u64>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Prefetchers {
 }
 
 impl Prefetchers {
-    /// None if the machine has none.
+    /// Returns none if the machine has no prefetchers.
     pub(crate) fn of(spec: &PrefetchSpec) -> Option<Box<Prefetchers>> {
         let [l1i, l1d, l2] = [spec.l1i, spec.l1d, spec.l2].map(|spec| spec.map(Prefetcher::new));
         (*spec != PrefetchSpec::default()).then(|| {

@@ -164,7 +164,7 @@ impl Private {
         }
     }
 
-    /// The same of the second level.
+    /// Records the use of a prefetched line of the second level.
     #[cold]
     pub(crate) fn used_second(&mut self, line: u64, flags: u64) {
         self.l2.change(line, flag::PREFETCHED, 0);
@@ -187,7 +187,7 @@ impl Private {
         }
     }
 
-    /// What its prefetchers did; nothing if there are none.
+    /// Returns the counters of its prefetchers; zeros if there are none.
     pub(crate) fn prefetch_counts(&self) -> PrefetchCounts {
         let mut counts = self.prefetchers.as_ref().map(|p| p.counts).unwrap_or_default();
         [counts.l1i.useless, counts.l1d.useless, counts.l2.useless] = self.useless;

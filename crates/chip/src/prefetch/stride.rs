@@ -2,7 +2,7 @@
 
 use super::within_page;
 
-/// What is known of an instruction.
+/// Entry of an instruction.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     pc: u64,

@@ -8,32 +8,32 @@ use crate::chip::CodeCache;
 use crate::machine::Machine;
 use crate::sample::{Excerpt, ExcerptSource, Functional, WarmState};
 
-/// How a recording is cut into requests.
+/// Rule by which a recording is cut into requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// From a request's begin to its end, if it was alone in between.
+    /// Cuts from a request's begin to its end, if it was alone in between.
     Alone,
     /// Before each system call of this number.
     Syscall(u32),
 }
 
-/// What is known of a recording's requests.
+/// Requests of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requests {
     /// Marked in the recording.
     pub marked: u64,
-    /// Of these, begun and ended with no other under way.
+    /// Number of these that were alone from begin to end.
     pub alone: u64,
-    /// How it is cut.
+    /// Rule by which it is cut.
     pub cut: Cut,
 }
 
 /// One request: what it executes, and what the caches held before.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its number, from 0.
+    /// Number of the request, from 0.
     pub index: u64,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
     /// Contents of caches and predictor when the recording came to it, without time.
     pub state: WarmState,
@@ -44,7 +44,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Plays it.
+    /// Returns a source that plays it.
     #[must_use]
     pub fn source(&self) -> ExcerptSource {
         self.excerpt.source(&self.program)

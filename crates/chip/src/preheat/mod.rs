@@ -20,11 +20,11 @@ use crate::chip::Chip;
 pub enum CacheLevel {
     /// First-level instruction cache of the first core.
     L1i,
-    /// Its data cache.
+    /// Data cache of the core.
     L1d,
-    /// Its second level.
+    /// Second level of the core.
     L2,
-    /// The third level.
+    /// The shared third level.
     L3,
 }
 

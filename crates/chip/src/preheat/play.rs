@@ -17,37 +17,37 @@ use crate::result::RunResult;
 /// A sleep before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
-    /// It is announced so long before; else its arrival wakes the core.
+    /// Time from the announcement to its arrival; without one, its arrival wakes the core.
     pub lead: Option<Time>,
 }
 
 /// A preheating engine beside memory, which brings lines into the third level.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// In the order in which they are asked for.
+    /// Lines in the order in which they are requested.
     pub lines: Vec<u64>,
-    /// From the beginning of the run.
+    /// Start, from the beginning of the run.
     pub start: Time,
-    /// From one line to the next.
+    /// Time from one line to the next.
     pub interval: Time,
 }
 
 /// A device writes a line of the first task's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceWrite {
-    /// When it arrives at the third level.
+    /// Time at which it arrives at the third level.
     pub at: Time,
-    /// Physical line number.
+    /// Physical number of the line.
     pub line: u64,
-    /// It goes into the third level, not to memory (DDIO).
+    /// Whether it goes into the third level, not to memory (DDIO).
     pub stash: bool,
 }
 
-/// How to play a request.
+/// Parameters for playing a request.
 #[derive(Clone, Debug, Default)]
 pub struct Trial<'a> {
-    /// What sleeps before it; else the core waits for it with its supply on, as long as `Sleep`
-    /// would have been.
+    /// Sleep before the request; without one the core waits for it with its supply on, as long as
+    /// `Sleep` would have been.
     pub sleep: Option<Sleep>,
     /// Lines that the core loads once it is woken, in this order.
     pub lines: Vec<u64>,
@@ -55,24 +55,24 @@ pub struct Trial<'a> {
     pub sham: Option<&'a Request>,
     /// Lines that an engine loads.
     pub engine: Option<Engine>,
-    /// What devices do meanwhile, in the order of time.
+    /// Writes of devices meanwhile, in the order of time.
     pub devices: Vec<DeviceWrite>,
     /// The cache to dump when the request is done.
     pub dump: Option<CacheLevel>,
 }
 
-/// What came of it.
+/// Results of a played request.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// From the arrival of the request to the end of its work.
+    /// Time from the arrival of the request to the end of its work.
     pub response: Time,
     /// All that a run shows, its books closed.
     pub run: RunResult,
-    /// What the core loaded.
+    /// Lines that the core loaded.
     pub preheat: PreheatCounts,
-    /// What other agents did.
+    /// Counters of other agents.
     pub agents: EngineCounts,
-    /// What was found in the cache that was to be dumped.
+    /// Lines that were in the cache that was to be dumped.
     pub dump: LineSet,
 }
 

@@ -27,7 +27,7 @@ pub(crate) use rrip::signature;
 use rrip::Rrip;
 pub(crate) use sampler::{Counters, Sampler};
 
-/// Who asks for a line, or brings it.
+/// A reference to a line, with its privilege and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) line: u64,
@@ -52,7 +52,7 @@ impl Reference {
     }
 }
 
-/// What a look-up took.
+/// Result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Flags of the line before, if it was there.
@@ -65,11 +65,11 @@ pub(crate) struct Found {
     pub(crate) predicted: Option<bool>,
 }
 
-/// The cache.
+/// Cache that a rule divides.
 #[derive(Clone, Debug)]
 pub(crate) struct RuledCache {
     tags: Box<[u64]>,
-    /// Of each way in its set: 0 for the most recent.
+    /// Rank of each way in its set: 0 for the most recent.
     ranks: Box<[u8]>,
     geometry: Geometry,
     rule: Rule,
@@ -89,10 +89,11 @@ impl RuledCache {
         RuledCache::with_replacement(geometry, monitors, Replacement::Lru)
     }
 
-    /// The same with another replacement, for which a rule's ranks mean nothing. A touch or an
+    /// Creates the cache with another replacement, which ignores a rule's ranks. A touch or an
     /// insertion with [`flag::DIRTY`] is a write-back there, and no use.
     ///
     /// # Panics
+    ///
     /// If it has more than [`MAX_WAYS`] ways.
     pub(crate) fn with_replacement(
         geometry: Geometry,
@@ -122,7 +123,7 @@ impl RuledCache {
         self.rule = rule;
     }
 
-    /// Why a rule cannot be.
+    /// Checks that a rule is possible; the error says why not.
     pub(crate) fn possible(&self, rule: &Rule) -> Result<(), &'static str> {
         possible(self.geometry, rule)
     }
@@ -150,7 +151,7 @@ impl RuledCache {
         found
     }
 
-    /// Where a line is, and what it took to find out.
+    /// Finds a line; returns the cost of the look-up, and its place.
     #[inline]
     fn find(&self, reference: Reference) -> (Found, Option<usize>) {
         let first = self.bank(reference);
@@ -282,8 +283,8 @@ impl RuledCache {
         worst.1
     }
 
-    /// If the line is there: takes flags from it and gives it others, without using it; its flags
-    /// before.
+    /// Takes flags from a line, if it is present, and gives it others, without using it; returns
+    /// its flags before.
     pub(crate) fn change(&mut self, line: u64, take: u64, give: u64) -> Option<u64> {
         let place = self.place_of(line)?;
         let before = self.tags[place];
@@ -299,7 +300,7 @@ impl RuledCache {
         Some(flags)
     }
 
-    /// See [`Cache::lines`](crate::cache::Cache::lines).
+    /// Returns all lines, see [`Cache::lines`](crate::cache::Cache::lines).
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
         let sets = self.tags.chunks_exact(self.geometry.ways).enumerate();
         let held = |word: &&u64| **word & flag::VALID != 0;
@@ -313,7 +314,7 @@ impl RuledCache {
         self.geometry.sets
     }
 
-    /// Nothing is left in it; ways keep their ranks, and monitors what they counted.
+    /// Removes all lines; ways keep their ranks, and monitors their counts.
     pub(crate) fn clear(&mut self) {
         self.tags.fill(0);
     }
@@ -332,13 +333,13 @@ impl RuledCache {
         }
     }
 
-    /// What monitors counted since the last call.
+    /// Takes the counts of the monitors since the last call.
     pub(crate) fn take_utility(&mut self) -> Option<Box<Utility>> {
         self.monitors.as_mut().map(|monitors| monitors.take())
     }
 }
 
-/// Why a rule cannot be in a cache of this shape.
+/// Checks that a rule is possible in a cache of this shape; the error says why not.
 pub(crate) fn possible(geometry: Geometry, rule: &Rule) -> Result<(), &'static str> {
     if geometry.ways > MAX_WAYS {
         return Err("more ways than can be ruled, 32");

@@ -15,7 +15,7 @@ pub(super) struct Monitors {
     set_mask: u64,
     /// Watched sets are those whose number is a multiple of this.
     every: u64,
-    /// By side; 0 where there is none, else line + 1.
+    /// Tags by side; 0 for none, otherwise line + 1.
     tags: [Box<[u64]>; 2],
     seen: Box<Utility>,
 }

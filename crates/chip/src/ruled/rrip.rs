@@ -51,15 +51,15 @@ struct Duel {
 
 #[derive(Clone, Debug)]
 struct Ship {
-    /// By signature: 0 if its fills are not used again.
+    /// Counter of each signature: 0 if its fills are not used again.
     counters: Box<[u8]>,
-    /// Of each line: who brought it, and whether it was used since.
+    /// Signature of each line's fill; `used` tells whether it was used since.
     signatures: Box<[u16]>,
     used: Box<[bool]>,
 }
 
 impl Rrip {
-    /// None for [`Replacement::Lru`].
+    /// Returns none for [`Replacement::Lru`].
     pub(super) fn new(replacement: Replacement, sets: usize, ways: usize) -> Option<Box<Rrip>> {
         let lines = sets * ways;
         let kind = match replacement {
@@ -181,7 +181,7 @@ mod tests {
         Reference { line: 0, kernel: false, code: false, pc }
     }
 
-    /// By hand, after ChampSim's replacement/srrip (2ff2501).
+    /// Follows ChampSim's replacement/srrip (2ff2501) by hand.
     #[test]
     fn the_first_of_those_that_will_be_used_last_leaves() {
         let mut rrip = Rrip::new(Replacement::Srrip, 1, 4).unwrap();

@@ -21,7 +21,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Nothing is asked for yet; counting begins at this cycle.
+    /// Creates a sampler without a deadline; counting begins at this cycle.
     pub(crate) fn new(cycle: Cycle) -> Sampler {
         let last = Counters { cycle, ..Counters::default() };
         Sampler { due_cycle: Cycle::MAX, due_instructions: u64::MAX, last }
@@ -38,13 +38,13 @@ impl Sampler {
         }
     }
 
-    /// Whether its time is over.
+    /// Returns whether its time is over.
     #[inline]
     pub(crate) fn is_due(&self, cycle: Cycle, instructions: u64) -> bool {
         cycle >= self.due_cycle || instructions >= self.due_instructions
     }
 
-    /// What was counted since the last one; the next has to be asked for.
+    /// Returns the counts since the last sample; the next deadline has to be set anew.
     pub(crate) fn sample(&mut self, new: Counters, utility: Option<Box<Utility>>) -> Sample {
         let old = std::mem::replace(self, Sampler { last: new, ..Sampler::new(0) }).last;
         let since = |new: [u64; 2], old: [u64; 2]| [new[0] - old[0], new[1] - old[1]];

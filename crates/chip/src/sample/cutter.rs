@@ -10,16 +10,16 @@ use super::functional::{Functional, FunctionalCounts, WarmState};
 use crate::chip::{ChipError, CodeCache, Task};
 use crate::machine::Machine;
 
-/// Where windows begin and how long they are, in instructions.
+/// Positions and lengths of windows, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Of the first.
+    /// Begin of the first window.
     pub first: u64,
-    /// From one to the next.
+    /// Distance of windows.
     pub period: u64,
     /// Played before what is measured.
     pub warm_up: u64,
-    /// Measured.
+    /// Measured length of a window.
     pub unit: u64,
 }
 
@@ -39,9 +39,9 @@ impl Cut {
 /// A piece of a stream, and what the caches and the predictor hold before it.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Its number, from 0.
+    /// Number of the window, from 0.
     pub index: u64,
-    /// Instructions before it.
+    /// Number of instructions before it.
     pub begin: u64,
     /// Played before what is measured, and measured.
     pub(super) warm_up: u64,
@@ -172,7 +172,7 @@ fn finish<E>(
     take(Window { excerpt: Arc::new(excerpt), ..window })
 }
 
-/// What was counted after `before`.
+/// Returns the counts after `before`.
 fn since(now: FunctionalCounts, before: FunctionalCounts) -> FunctionalCounts {
     let minus = |a: [u64; 2], b: [u64; 2]| [a[0] - b[0], a[1] - b[1]];
     let mut counts = now;

@@ -33,7 +33,7 @@ impl Excerpt {
     }
 }
 
-/// Plays an [`Excerpt`].
+/// Source that plays an [`Excerpt`].
 #[derive(Clone, Debug)]
 pub struct ExcerptSource {
     program: Arc<Program>,

@@ -37,7 +37,7 @@ pub struct WarmState {
 }
 
 impl WarmState {
-    /// As a run of `machine` begins that has these lines in its caches.
+    /// Creates the state in which a run of `machine` begins with these lines in its caches.
     fn new(machine: &Machine, warm: &WarmSet) -> WarmState {
         let mut private = Private::new(machine, 0, false, None);
         let mut uncore = Uncore::new(machine);
@@ -89,18 +89,18 @@ impl WarmState {
     }
 }
 
-/// What the pass found, by privilege (user, kernel).
+/// Counters of the pass, by privilege (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionalCounts {
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: [u64; 2],
     /// Accesses and misses of the private caches; nothing is outstanding here.
     pub caches: CacheCounts,
-    /// What translation did, if it takes time.
+    /// Counters of translation, if it takes time.
     pub tlb: TlbCounts,
-    /// Those of the third level.
+    /// Counters of the third level.
     pub l3: L3Counts,
-    /// Branches.
+    /// Counters of branches.
     pub branches: BranchCounts,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Functional {
     steps: Vec<Step>,
     /// Virtual address of what each step fetches.
     fetches: Vec<u64>,
-    /// Of translations, if they take time.
+    /// Parameters of translation, if it takes time.
     tlb: Option<TlbSpec>,
     /// The repeated string instruction that the last run ended in.
     fold: Option<u64>,
@@ -173,7 +173,7 @@ impl Functional {
         run.starts_repeat && self.fold == Some(run.pc)
     }
 
-    /// What comes next is not an instruction: where the last branch went is not in the trace.
+    /// Handles an event: the target of the last branch is not in the trace then.
     pub(crate) fn event(&mut self, event: Event) {
         self.open = None;
         let Event::AddressSpace(asid) = event else { return };
@@ -186,7 +186,7 @@ impl Functional {
         }
     }
 
-    /// What comes next is this run: now it is known where the last branch went.
+    /// Resolves the last branch by the run that follows it.
     #[inline]
     pub(crate) fn resolve(&mut self, id: TemplateId) {
         let Some(open) = self.open.take() else { return };

@@ -11,12 +11,12 @@ use super::cutter::Window;
 use crate::chip::{Chip, ChipError, CodeCache, Options, Task};
 use crate::machine::Machine;
 
-/// What was measured of a window, or of the run that it is all of.
+/// Measurement of a window, or of a whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Instructions, as the front end hands them to the pipeline.
     pub instructions: u64,
-    /// From the first to the last of them.
+    /// Time from the first to the last of them.
     pub time: Time,
     /// Energy of the core, modelled.
     pub core_energy: Energy,
@@ -35,9 +35,9 @@ struct Mark {
     memory_stalls: Histogram,
 }
 
-/// How often to look how far the core is: a look ends a measurement late by up to this much, which
-/// is in both of its ends. Twice as long after each look at which nothing had moved, since halts
-/// may last for milliseconds.
+/// Interval of checks of the core's position: a check ends a measurement late by up to this much,
+/// which affects both of its ends. The interval doubles after each check without progress, since
+/// halts may last for milliseconds.
 const LOOK: Time = Time::ns(20);
 const LONGEST_LOOK: Time = Time::ns(1_000);
 

@@ -14,9 +14,9 @@ use crate::machine::Geometry;
 /// Hits by side and recency, with what no number of ways would have hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackDistances {
-    /// By the side whose line it is.
+    /// Hits by the side whose line it is.
     pub hits: Utility,
-    /// Reads in all.
+    /// Number of reads.
     pub accesses: u64,
 }
 
@@ -72,7 +72,7 @@ struct Stacks {
 }
 
 impl Stacks {
-    /// Where the line was: its side and how many lines of it were used since.
+    /// Returns the side of the line, and the number of lines of that side that were used since.
     #[inline]
     fn touch(&mut self, line: u64, side: Side) -> Option<(usize, usize)> {
         let start = 2 * (line & self.mask) as usize * self.depth;

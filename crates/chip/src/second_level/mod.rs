@@ -73,7 +73,7 @@ pub struct SecondLevelStream {
     warm: Vec<Reference>,
     /// Retired in all (user, kernel).
     instructions: [u64; 2],
-    /// Of these, after the last reference.
+    /// Number of these after the last reference.
     rest: [u32; 2],
 }
 
@@ -84,7 +84,7 @@ impl SecondLevelStream {
         self.instructions
     }
 
-    /// References, write-backs included.
+    /// Returns the number of references, write-backs included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
@@ -145,7 +145,7 @@ pub fn second_level_stream(
 }
 
 struct Recorder {
-    /// Instructions, data.
+    /// First levels of instructions and of data.
     l1: [FirstLevel; 2],
     /// Since the last reference.
     retired: [u32; 2],
@@ -153,7 +153,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// As a recording left it, without counting.
+    /// Sets the state that a recording left, without counting.
     fn warm(&mut self, reference: Reference) {
         self.l1[usize::from(!reference.code)].access(reference, 0);
         self.stream.warm.push(reference);
@@ -206,7 +206,8 @@ impl FirstLevel {
         FirstLevel::Ruled(cache)
     }
 
-    /// If the line misses, what has to leave for it, if anything; it is there afterwards.
+    /// Accesses a line, which is present afterwards. If it misses, returns the line that is evicted
+    /// for it, if any.
     #[inline]
     fn access(&mut self, reference: Reference, dirty: u64) -> Option<Option<Victim>> {
         match self {

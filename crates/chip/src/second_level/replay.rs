@@ -19,21 +19,21 @@ pub struct Latencies {
     pub memory: Cycle,
 }
 
-/// By what references take sides.
+/// Property by which references are divided into sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sides {
-    /// Their privilege.
+    /// Divides by their privilege.
     #[default]
     Privilege,
     /// The wrong way round.
     Swapped,
-    /// A bit of their page's number, whoever asks: the control that tells what privilege brings
-    /// from what splitting does.
+    /// Divides by a bit of the page number, regardless of privilege: the control that separates the
+    /// effect of privilege from that of splitting.
     Page,
 }
 
 impl Sides {
-    /// The same reference, as a cache would see it.
+    /// Returns the reference as the cache would see it.
     #[inline]
     fn of(self, reference: Reference) -> Reference {
         let kernel = match self {
@@ -48,16 +48,16 @@ impl Sides {
     }
 }
 
-/// What to play a stream through.
+/// Cache that a stream is played through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaySetup {
     /// Shape of the second level.
     pub geometry: Geometry,
     /// Which line of a set leaves.
     pub replacement: Replacement,
-    /// Whose references are the kernel's, for the cache.
+    /// Division of references into sides.
     pub sides: Sides,
-    /// With monitors of what each side would make of more ways.
+    /// Whether monitors estimate each side's use of more ways.
     pub monitors: bool,
     /// Latencies that samples and epochs in cycles go by.
     pub latencies: Latencies,
@@ -71,18 +71,18 @@ pub struct ReplaySetup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("segregation: {rule:?} in a cache of {ways} ways: {why}")]
 pub struct ReplayError {
-    /// What it asked for.
+    /// Rule that was requested.
     pub rule: Rule,
-    /// Of the cache.
+    /// Number of ways of the cache.
     pub ways: usize,
-    /// What is wrong with it.
+    /// Reason why it is impossible.
     pub why: &'static str,
 }
 
 /// Parts of a run that are told apart: as many as an interval of a mean needs.
 pub const PARTS: u64 = 32;
 
-/// What references cost that wait: look-ups by latency, and misses.
+/// Cost of references that wait: look-ups by latency, and misses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Instructions, each a cycle.
@@ -96,7 +96,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What was added since `before`.
+    /// Returns the cost added since `before`.
     #[must_use]
     pub fn since(&self, before: &Cost) -> Cost {
         Cost {
@@ -117,22 +117,22 @@ impl Cost {
     }
 }
 
-/// What a second level did.
+/// Counters of a second level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
     /// Reads by privilege (user, kernel); write-backs are none.
     pub accesses: [u64; 2],
-    /// Of these, not there.
+    /// Number of misses among these.
     pub misses: [u64; 2],
     /// Banks read, write-backs included if they count.
     pub bank_reads: u64,
     /// Hits in the bank that was asked first, and in the other.
     pub predicted: [u64; 2],
-    /// What it comes to in time.
+    /// Cost of the references in time.
     pub cost: Cost,
     /// Rules in the order of their time, from the beginning.
     pub rules: Vec<(Cycle, Rule)>,
-    /// The same up to the end of each of [`PARTS`] equal parts of the instructions, for intervals.
+    /// Cost up to the end of each of [`PARTS`] equal parts of the instructions, for intervals.
     pub parts: Vec<Cost>,
     /// Misses of each set, as the interleaved cache numbers them.
     pub misses_of_set: Vec<u32>,

@@ -30,22 +30,22 @@ use crate::miss::UNKNOWN;
 
 pub(crate) use page::{Page, Sizes, Space, LEVELS};
 
-/// What translation did, by privilege of the access (user, kernel).
+/// Counters of translation, by privilege of the access (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlbCounts {
     /// Pages of fetched lines.
     pub instruction_accesses: [u64; 2],
-    /// Of these, not in the first level.
+    /// Number of misses in the first level.
     pub instruction_misses: [u64; 2],
     /// Pages of loads and stores.
     pub data_accesses: [u64; 2],
-    /// Of these, not in the first level.
+    /// Number of misses in the first level.
     pub data_misses: [u64; 2],
     /// Misses of the second level: walks.
     pub walks: [u64; 2],
     /// Table entries that they read.
     pub walk_reads: [u64; 2],
-    /// Of these, not in the second-level cache.
+    /// Number of misses in the second-level cache.
     pub walk_misses: [u64; 2],
 }
 
@@ -77,10 +77,10 @@ impl FirstLevel {
 /// Contents of all buffers, each set in the order of recency.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffers {
-    /// Of data, and of instructions.
+    /// First levels of data and of instructions.
     first: [FirstLevel; 2],
     second: Cache,
-    /// Of the entries that are no leaves, by level from 1 on.
+    /// Caches of entries that are not leaves, by level from 1 on.
     walk_caches: Option<[Cache; LEVELS - 1]>,
 }
 
@@ -95,7 +95,7 @@ impl Buffers {
         }
     }
 
-    /// Whether both have as many sets and ways.
+    /// Returns whether both have equal numbers of sets and ways.
     pub(crate) fn is_shaped_like(&self, other: &Buffers) -> bool {
         let same = |a: &Option<Cache>, b: &Option<Cache>| match (a, b) {
             (Some(a), Some(b)) => a.is_shaped_like(b),
@@ -127,7 +127,7 @@ impl Buffers {
         use_page(self.first[usize::from(code)].array(page), page.0)
     }
 
-    /// The same of the second level.
+    /// Uses a page in the second level, and returns whether it is present.
     pub(crate) fn use_second(&mut self, page: Page) -> bool {
         use_page(&mut self.second, page.0)
     }
@@ -162,7 +162,7 @@ impl Buffers {
         }
     }
 
-    /// Nothing is left in them.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         let first = self.first.iter_mut().flat_map(FirstLevel::arrays);
         first.chain([&mut self.second]).for_each(Cache::clear);
@@ -188,14 +188,14 @@ struct Refill {
     kernel: bool,
     /// Cycle at which it is there, or [`UNKNOWN`].
     fill: Cycle,
-    /// It takes a walker; else the second level has it.
+    /// Whether it takes a walker; otherwise the second level has it.
     walks: bool,
     /// The level of the entry that is read, if its line is with the shared levels.
     level: usize,
     line: u64,
     /// The shared levels have answered, and the walker has not gone on yet.
     is_answered: bool,
-    /// Who waits has been told that it is there.
+    /// Whether the waiting accesses were notified that it is present.
     is_told: bool,
 }
 
@@ -251,7 +251,7 @@ impl Translation {
         fills.filter(|&fill| fill > now).min().unwrap_or(UNKNOWN)
     }
 
-    /// Nothing is on its way.
+    /// Returns whether no refill is under way.
     fn is_quiet(&self, now: Cycle) -> bool {
         self.refills.iter().all(|refill| refill.fill <= now)
     }
@@ -261,7 +261,8 @@ impl Translation {
         busy < self.spec.walkers
     }
 
-    /// True if a translation has come by `now` that nobody was told of.
+    /// Returns whether a translation has arrived by `now` that was not announced yet, and marks it
+    /// as announced.
     fn tell(&mut self, now: Cycle) -> bool {
         let mut told = false;
         for refill in self.refills.iter_mut().filter(|refill| refill.fill <= now) {

@@ -26,7 +26,7 @@ const NUMBER: u32 = 35;
 const LARGE: u64 = 1 << (NUMBER + 1);
 const KERNEL_HALF: u64 = 1 << NUMBER;
 const SPACE_SHIFT: u32 = NUMBER + 2;
-/// As many spaces are told apart as there are PCIDs.
+/// Bits that distinguish address spaces, as many as PCIDs have.
 const ASID_BITS: u32 = 12;
 /// Page tables lie in the upper half of a thread's memory, which no recording reaches.
 const TABLES: u64 = 1 << 41;
@@ -53,7 +53,7 @@ impl Space {
         Space { asid: spread(asid.0.wrapping_add(1)) >> (u64::BITS - ASID_BITS), ..self }
     }
 
-    /// The same in the memory that begins with this line.
+    /// Returns the space in the memory that begins with this line.
     pub(crate) fn in_memory(self, memory: u64) -> Space {
         Space { memory: memory_of(memory) as u64, ..self }
     }

@@ -10,7 +10,7 @@ use crate::private::{Notice, Private};
 use crate::ruled::Reference;
 use crate::uncore::Want;
 
-/// When an access may be tried again that has no translation: now it has one.
+/// Cycle at which an access without translation may be retried; none if it has one.
 pub(crate) type Untranslated = Option<Cycle>;
 
 impl Private {
@@ -24,9 +24,9 @@ impl Private {
         self.translation.as_ref().map(|t| t.sizes()).unwrap_or_default()
     }
 
-    /// Whether the pages of an access are there at `now`; else the cycle at which to try again, or
-    /// [`UNKNOWN`] if the shared levels have to answer first. However often it is asked, and
-    /// whatever becomes of the access, nothing changes but that a refill begins, once.
+    /// Returns none if the pages of an access are translated at `now`; otherwise the cycle at which
+    /// to retry, or [`UNKNOWN`] if the shared levels have to answer first. Repeated calls change
+    /// nothing except that a refill begins, once.
     #[inline]
     pub(crate) fn translate(
         &mut self,
@@ -53,7 +53,7 @@ impl Private {
         self.refill(page, code, by, now)
     }
 
-    /// Something is on its way, or has to be asked for.
+    /// Finds the refill of a page, or begins one.
     #[cold]
     fn refill(&mut self, page: Page, code: bool, by: By, now: Cycle) -> Untranslated {
         let mut translation = self.translation.take()?;
@@ -192,8 +192,8 @@ impl Private {
         }
     }
 
-    /// Walks go on that were answered; true if somebody may have waited for what they bring, or for
-    /// a translation that has come.
+    /// Advances walks that were answered; returns true if an access may have waited for their
+    /// result, or for a translation that has arrived.
     #[inline]
     pub(crate) fn go_on_walking(&mut self, now: Cycle) -> bool {
         match &self.translation {

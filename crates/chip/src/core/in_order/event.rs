@@ -56,8 +56,8 @@ impl InOrder {
         }
     }
 
-    /// Waits for everything in flight, also for lines that nobody waits for: a core that is halted
-    /// may be gated, and a thread that leaves takes no misses along.
+    /// Waits for everything in flight, also for lines without a waiting access: a core that is
+    /// halted may be gated, and a thread that leaves takes no misses along.
     pub(super) fn until_quiet(&mut self, until: Cycle) -> Step {
         let private = &self.common.private;
         let fill = private

@@ -27,7 +27,7 @@ use crate::translation::{Page, Sizes};
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
 
-/// Where the value of a register comes from, while its time is not known.
+/// Source of a register's value, while its time is not known.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     /// Answers of the shared levels that its load still waits for.
@@ -44,11 +44,11 @@ struct QueuedStore {
     by: By,
     /// First cycle at which it may write the cache.
     earliest: Cycle,
-    /// Its first line is written.
+    /// Whether its first line is written.
     half: bool,
 }
 
-/// What an answer must bring before the pipeline moves again.
+/// Reason why the pipeline waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocked {
     No,
@@ -68,7 +68,7 @@ enum Blocked {
     Quiet,
 }
 
-/// The pipeline.
+/// State of an in-order pipeline.
 pub(crate) struct InOrder {
     pub(crate) common: Common,
     pub(crate) cycle: Cycle,
@@ -76,18 +76,18 @@ pub(crate) struct InOrder {
     issued: u64,
     issued_in: ByUnit,
     limits: [u64; UNITS],
-    /// When each register's value is there, and why not before.
+    /// Time at which each register's value is ready, and the reason if it is not.
     ready: [Ready; REGISTERS],
     origin: [Origin; REGISTERS],
     /// Results that the shared levels owe.
     owed: usize,
-    /// When all other results are there.
+    /// Time at which all other results are ready.
     last_known: Cycle,
     divide_free: Cycle,
     stores: VecDeque<QueuedStore>,
     last_drain: Cycle,
     store_blocked: bool,
-    /// When the store in front may write the cache, or [`UNKNOWN`].
+    /// Cycle at which the store in front may write the cache, or [`UNKNOWN`].
     next_drain: Cycle,
     front: Cycle,
     front_reason: Reason,
@@ -97,7 +97,7 @@ pub(crate) struct InOrder {
     leaving: bool,
     ended: bool,
     blocked: Blocked,
-    /// Of pages, if translation takes time.
+    /// Sizes of pages, if translation takes time.
     sizes: Option<Sizes>,
 }
 

@@ -64,7 +64,7 @@ impl InOrder {
         }
     }
 
-    /// What a wait is charged to while stores still drain.
+    /// Returns the reason that a wait is charged to while stores still drain.
     fn why(&self, blocked: Blocked) -> Why {
         match blocked {
             Blocked::Operands => {
@@ -101,7 +101,7 @@ impl InOrder {
     }
 }
 
-/// Why time passes.
+/// Reason why time passes.
 #[derive(Clone, Copy, Debug)]
 enum Why {
     Reason(Reason),

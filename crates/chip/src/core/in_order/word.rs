@@ -24,7 +24,7 @@ impl Ready {
         self.0 >> 8
     }
 
-    /// So many cycles before; the reason, in the low byte, stays.
+    /// Returns the time this number of cycles earlier; the reason, in the low byte, stays.
     #[inline]
     pub(super) fn earlier(self, cycles: Cycle) -> Ready {
         Ready(self.0.saturating_sub(cycles << 8))

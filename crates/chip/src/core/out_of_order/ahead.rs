@@ -22,24 +22,24 @@ use crate::miss::UNKNOWN;
 use crate::private::Access;
 use crate::uop::Uop;
 
-/// What keeps fetch from going on, beside a full queue and the end of what it may see.
+/// Reason why fetch waits, beside a full queue and the end of the visible items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     No,
     /// No instruction miss register is free.
     Register,
-    /// A branch.
+    /// A branch has not been resolved.
     Branch,
     /// The next line's translation, which the shared levels have to bring.
     Walk,
-    /// The same, which is there then.
+    /// The next line's translation, which is ready at this cycle.
     Until(Cycle),
-    /// It has turned, and begins then.
+    /// A redirect, after which fetch begins at this cycle.
     Turns(Cycle),
 }
 
 impl Block {
-    /// Until a translation is there, at `at` or when nobody knows yet.
+    /// Returns the wait for a translation: until `at`, or for the shared levels if that is unknown.
     fn walked(at: Cycle) -> Block {
         if at == UNKNOWN {
             Block::Walk
@@ -52,14 +52,14 @@ impl Block {
 #[derive(Clone, Copy, Debug)]
 struct Line {
     line: u64,
-    /// When it is there, or [`UNKNOWN`].
+    /// Cycle at which it is present, or [`UNKNOWN`].
     ready: Cycle,
 }
 
 #[derive(Debug)]
 pub(super) struct Ahead {
     lines: VecDeque<Line>,
-    /// What was made of the branches ahead of dispatch, and whether they are taken.
+    /// Predictions of the branches ahead of dispatch, and whether each is taken.
     guesses: VecDeque<(Guess, bool)>,
     queue: usize,
     lines_per_cycle: usize,
@@ -74,7 +74,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// None if fetch is not ahead; the instruction cache takes this `latency`.
+    /// Returns none if fetch does not run ahead; the instruction cache takes this `latency`.
     pub(super) fn new(spec: FetchSpec, latency: Cycle) -> Option<Box<Ahead>> {
         (spec.queue > 0).then(|| {
             Box::new(Ahead {
@@ -211,7 +211,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         false
     }
 
-    /// What was made of the branch in front, and whether it is taken.
+    /// Returns the prediction of the branch in front, and whether it is taken.
     #[inline]
     pub(super) fn guess(&mut self, uop: &Uop, now: Cycle) -> (Guess, bool) {
         if self.ahead.as_ref().is_some_and(|ahead| ahead.guesses.is_empty()) {

@@ -10,7 +10,7 @@ use crate::miss::UNKNOWN;
 #[derive(Debug)]
 pub(super) struct Calendar<const N: usize> {
     first: Box<[u16; RING]>,
-    /// By slot, the next one of its cycle.
+    /// Next slot of the same cycle, by slot.
     links: Box<[u16; N]>,
     occupied: [u64; RING / 64],
 }

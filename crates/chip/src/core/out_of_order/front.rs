@@ -205,8 +205,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
     }
 
-    /// What goes into slot `n` waits for what is in slot `producer`. Two waits for one result are
-    /// over at once, so they may count as two.
+    /// Makes slot `n` wait for the result of slot `producer`. Two waits for one result end at once,
+    /// so they may count as two.
     #[inline]
     pub(super) fn wait_for(&mut self, producer: usize, n: usize, slot: &mut Slot) {
         debug_assert!(!self.done.contains(producer), "who is done wakes nobody any more");

@@ -108,7 +108,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
     }
 
-    /// Whoever found no translation tries again.
+    /// Retries the operations that found no translation.
     #[cold]
     pub(super) fn try_again(&mut self) {
         self.ready[Unit::Memory as usize].absorb(&mut self.untranslated);
@@ -150,7 +150,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         self.store_tail += 1;
     }
 
-    /// If a queued store writes what this load reads, the load takes it from there.
+    /// Forwards a queued store's data to a load that reads it.
     ///
     /// Assumption: the aligned eight bytes of the load's first byte decide, whether or not the
     /// store covers all that is read. To compare bytes, each load would have to search the queue.

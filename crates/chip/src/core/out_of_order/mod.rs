@@ -55,7 +55,7 @@ const WAITS: usize = 5;
 const INSTRUCTION_POINTER: u8 = REGISTERS as u8;
 /// Distance of a slot's links.
 const LINKS: usize = 8;
-/// What few operations do when their result is there, as bits.
+/// Rare effects of an operation's completion, as bits.
 mod rare {
     /// The front end turns around.
     pub(super) const MISPREDICTED: u8 = 1;
@@ -71,18 +71,18 @@ pub(crate) type Narrow = OutOfOrder<2, 128>;
 pub(crate) type Wide = OutOfOrder<8, 512>;
 pub(crate) type Widest = OutOfOrder<16, MAX_WINDOW>;
 
-/// Where a load that was issued waits for its data.
+/// Place where an issued load waits for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     /// Nowhere, or in a unit.
     Unit,
-    /// For the second level.
+    /// Waits for the second level.
     L2,
-    /// For the shared levels, in this miss register.
+    /// Waits for the shared levels, in this miss register.
     Outstanding(u8),
-    /// For a miss register.
+    /// Waits for a miss register.
     Register,
-    /// For the translation of its address.
+    /// Waits for the translation of its address.
     Translation,
 }
 
@@ -90,7 +90,7 @@ enum Waits {
 struct Slot {
     /// The first that waits for this one's result: its slot, and which of its waits it is.
     dependents: u16,
-    /// By wait of this one, the next that waits for the same result.
+    /// Next slot that waits for the same result, by wait of this one.
     links: [u16; WAITS],
     /// Results that this one waits for.
     pending: u8,
@@ -99,13 +99,13 @@ struct Slot {
     op: Op,
     results: [u8; 2],
     by: By,
-    /// What few operations do when their result is there: of [`rare`].
+    /// Rare effects of its completion: bits of [`rare`].
     rare: u8,
     /// A load whose data comes from the store queue.
     forwarded: bool,
-    /// Of [`fold`], what this core makes of it.
+    /// Optimisations of it on this core: bits of [`fold`].
     folds: u8,
-    /// If it is copied: a register that a move has given its result to.
+    /// Register that a move has given its result to, if it is copied.
     copy: u8,
     waits: Waits,
     lines: [u64; 2],
@@ -127,11 +127,11 @@ const EMPTY: Slot = Slot {
     lines: [0; 2],
 };
 
-/// What the front end is doing.
+/// State of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front {
     Running,
-    /// Nothing arrives before this cycle.
+    /// Operations arrive from this cycle on.
     Until(Cycle),
     /// A mispredicted branch is in flight.
     Branch,
@@ -156,12 +156,12 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     /// Numbers of the oldest operation and of the next to come.
     head: u64,
     tail: u64,
-    /// Completed, not committed.
+    /// Operations that are completed but not committed.
     done: SlotSet<W>,
     /// Ready to issue: by unit, and divisions apart, whose units are busy for long.
     ready: [SlotSet<W>; 4],
     ready_divide: [SlotSet<W>; 2],
-    /// Of [`fold`], what this core does.
+    /// Optimisations of this core: bits of [`fold`].
     folds: u8,
     /// Operations that may start in a cycle.
     starts: usize,
@@ -173,10 +173,10 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     blocked: SlotSet<W>,
     /// Loads and stores that found no translation.
     untranslated: SlotSet<W>,
-    /// If translation takes time: sizes of pages, and the pages of each load and store.
+    /// Sizes of pages, and the pages of each load and store, if translation takes time.
     sizes: Option<Sizes>,
     pages: Box<[[Page; 2]]>,
-    /// By miss register of data, loads that wait for its answer.
+    /// Loads that wait for an answer, by miss register of data.
     waiters: Box<[SlotSet<W>]>,
     producer: [u16; REGISTERS + 1],
     calendar: Calendar<N>,
@@ -199,7 +199,7 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     request_ends: VecDeque<(u64, Event)>,
     halt: Option<(u64, u64)>,
     ended: bool,
-    /// For tests: visit every cycle, whether or not anything can move.
+    /// Visits every cycle, whether or not anything can move; for tests.
     pub(crate) never_skip: bool,
 }
 
@@ -310,7 +310,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         Pause::Limit
     }
 
-    /// Nothing moves any more at `now`.
+    /// Pauses the pipeline, as nothing moves any more at `now`.
     fn pause(&mut self, now: Cycle) -> Pause {
         // Only with all misses answered: nothing may arrive at a core that is halted, or at one
         // that another thread has taken over.
@@ -440,7 +440,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
     }
 
-    /// What keeps the oldest operation from committing.
+    /// Returns the reason why the oldest operation does not commit.
     #[inline]
     fn why(&self) -> Why {
         // An empty window counts to what the front end waited for last, up to the cycle in which
@@ -503,7 +503,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     }
 }
 
-/// What a core makes of operations that may be folded.
+/// Returns the optimisations that a core applies to operations.
 fn folds(core: &CoreSpec) -> u8 {
     let of = |is: bool, bit: u8| if is { bit } else { 0 };
     of(core.fusion, fold::JOINS)
@@ -511,7 +511,7 @@ fn folds(core: &CoreSpec) -> u8 {
         | of(core.index > 0, fold::INDEXED)
 }
 
-/// Why a cycle passed without retiring anything.
+/// Reason why a cycle passed without retiring an operation.
 #[derive(Clone, Copy, Debug)]
 enum Why {
     Reason(Reason),
