@@ -24,7 +24,7 @@ const MOST_POINTS: u64 = 1_000_000;
 /// Most axes of a sweep that is drawn from: each point is kept.
 const MOST_AXES: usize = 64;
 
-/// How a study's points are chosen.
+/// The way in which a study's points are chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Design {
@@ -32,16 +32,16 @@ pub enum Design {
     Grid,
     /// Some combinations, all equally probable, none twice.
     Random {
-        /// How many, at most as many as there are.
+        /// The number of points; at most all combinations are drawn.
         points: u64,
         /// Other points for another seed; those of fewer points are among those of more.
         seed: u64,
     },
-    /// In rounds, whatever lies beside the best that was found (`python/halfwink/designs.py`).
+    /// Points are chosen in rounds, near the best that was found (`python/halfwink/designs.py`).
     Adaptive {
-        /// How many at most, for each workload on each machine.
+        /// The largest number of points, for each workload on each machine.
         points: u64,
-        /// Of the points that are drawn.
+        /// The seed of the stream that draws the points.
         seed: u64,
         /// Columns of the results of which less is better.
         minimize: Vec<String>,
@@ -62,7 +62,7 @@ pub(crate) struct DesignFile {
 }
 
 impl DesignFile {
-    /// Where it says how many points it asks for.
+    /// Returns where the file says how many points it asks for.
     pub(crate) fn points_at(&self) -> Option<std::ops::Range<usize>> {
         self.points.as_ref().map(Spanned::span)
     }

@@ -7,13 +7,13 @@ use halfwink_engine::Input;
 use crate::error::StudyError;
 use crate::library::{read, Library};
 
-/// What `workloads/elsewhere.toml` says. A clone has all recordings, and no such file.
+/// The contents of `workloads/elsewhere.toml`. A clone has all recordings, and no such file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Elsewhere {
     /// The line that adds them.
     add: String,
-    /// Their names.
+    /// The recordings' names.
     names: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ pub enum StudyError {
     /// A trace is damaged or missing.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A run failed.
+    /// A run of the chip model failed.
     #[error("{0}")]
     Run(ChipError),
     /// Accounts do not balance, or a policy does not do its part: a mistake in a model.

@@ -11,14 +11,14 @@ use crate::worlds::chip::SegregationSweep;
 pub struct Experiment {
     /// First part of what it is asked for by.
     pub name: &'static str,
-    /// What its argument is; empty if it takes none.
+    /// A description of its argument; empty if it takes none.
     pub argument: &'static str,
-    /// In one line.
+    /// A description in one line.
     pub title: &'static str,
     run: fn(&Library, &str) -> Result<Named, StudyError>,
 }
 
-/// Every experiment.
+/// All experiments, in the order in which they are listed.
 pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "circuits",

@@ -7,7 +7,7 @@ use rand::RngExt;
 
 /// Which one to play, alone.
 const ONE: &str = "HALFWINK_FAULT_SEED";
-/// How many to play; `tools/test.sh --full` plays a thousand.
+/// The variable that says how many seeds to play; `tools/test.sh --full` plays a thousand.
 const COUNT: &str = "HALFWINK_FAULT_SEEDS";
 
 fn number(name: &str) -> Option<u64> {
@@ -35,12 +35,12 @@ pub(crate) fn play(test: &str, kept: &[u64], usual: u64, mut one: impl FnMut(u64
     assert!(count == 0, "{count} broken, keep their seeds in KEPT:\n{}", broken.join("\n"));
 }
 
-/// Whether all usual seeds are played, so that something can be said of their sum.
+/// Returns whether all usual seeds are played, so that something can be said of their sum.
 pub(crate) fn plays_all() -> bool {
     number(ONE).is_none() && number(COUNT).is_none_or(|count| count >= 1000)
 }
 
-/// One of these.
+/// Returns a random one of `of`.
 pub(crate) fn any<T: Copy>(random: &mut Stream, of: &[T]) -> T {
     of[random.random_range(0..of.len())]
 }

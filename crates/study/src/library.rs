@@ -23,11 +23,11 @@ use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
 pub struct Library {
     descriptions: Descriptions,
     kept: Arc<Mutex<Kept>>,
-    /// What its descriptions of machines are broken by.
+    /// The mutant that breaks its descriptions of machines, if any.
     mutant: Option<Arc<Mutant>>,
 }
 
-/// What was read.
+/// Inputs that were read and are kept in memory.
 #[derive(Debug, Default)]
 struct Kept {
     traces: HashMap<PathBuf, Arc<Trace>>,
@@ -38,7 +38,8 @@ struct Kept {
     flows: Vec<(FlowsKey, Arc<Traffic>)>,
 }
 
-/// What files of flows hold, as a digest; racks, and servers of each.
+/// The key of a file of flows: a digest of its contents, the number of racks, and the servers of
+/// each rack.
 pub(crate) type FlowsKey = (u64, u16, u16);
 
 /// Name and values of a machine, and its file as it was.
@@ -56,9 +57,9 @@ const FLOWS_KEPT: usize = 2;
 pub struct MachineInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The machine.
+    /// The machine, as described.
     pub machine: Machine,
-    /// Its description as text, with the values that were set.
+    /// The description as text, with the values that were set.
     pub text: String,
 }
 
@@ -67,9 +68,9 @@ pub struct MachineInfo {
 pub struct WorkloadInfo {
     /// Name on the command line.
     pub name: String,
-    /// What it is, in one line.
+    /// A description in one line.
     pub description: String,
-    /// `trace` or `synthetic`.
+    /// Either `trace` or `synthetic`.
     pub kind: &'static str,
     /// Provenance and counts of a trace.
     pub trace: Option<(Header, Totals, u64)>,
@@ -82,7 +83,7 @@ impl Library {
         Library { descriptions, kept: Arc::default(), mutant: None }
     }
 
-    /// The same library under a mutant. Traces that were opened are shared.
+    /// Returns the same library under a mutant. Traces that were opened are shared.
     pub(crate) fn under(&self, mutant: Arc<Mutant>) -> Library {
         let (traces, services) = {
             let kept = self.kept();

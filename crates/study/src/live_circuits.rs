@@ -11,24 +11,24 @@ use crate::library::Library;
 pub(crate) const LIVE_CIRCUITS: &str = "live circuits";
 /// The fabric whose description is made a live one's.
 const MACHINE: &str = "mordia";
-/// What the simulated world calls the load that keeps all queues full.
+/// The simulated world's name of the load that keeps all queues full.
 const WORKLOAD: &str = "all-to-all";
 
 /// A switch of network namespaces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LiveFabric {
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u16,
     /// Length of a slot, with its night, in microseconds.
     pub slot_us: f64,
     /// Length of a night, in microseconds.
     pub night_us: f64,
-    /// What a wire carries, in gigabits per second.
+    /// The rate of a wire, in gigabits per second.
     pub gbps: f64,
 }
 
 impl LiveFabric {
-    /// What is to be set in a described fabric to make it this one.
+    /// Returns the values that make a described fabric this one.
     #[must_use]
     pub fn values(&self) -> Vec<(String, String)> {
         let day_us = self.slot_us - self.night_us;

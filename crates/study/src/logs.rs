@@ -43,7 +43,7 @@ const LIVE: [(&str, &str); 4] = [
 /// their parameters alone.
 const DELEGATE: &str = "live delegate";
 
-/// Where a run's policies are logged, if anywhere.
+/// The log of a run's policies, if they are logged.
 #[derive(Default)]
 pub struct Logs(Option<(Writer, Header)>);
 
@@ -175,7 +175,7 @@ fn fresh_policy(
     world.replayer(library, &job, &settings, place)
 }
 
-/// What a world says of a place where it has no policy.
+/// Returns the error of a world that has no policy at a place.
 pub(crate) fn nobody_at(job: &Job, place: Place) -> StudyError {
     let (world, Place { family, stream }) = (&job.world, place);
     let technique = &job.technique;

@@ -20,7 +20,7 @@ use crate::world::Job;
 pub struct Mutant {
     /// Name, unique over all worlds (`free-switches`).
     pub name: String,
-    /// What is not so any more, in one line.
+    /// The fact that does not hold any more, in one line.
     pub what: String,
     /// Descriptions that it breaks, by their paths below `machines` without the extension
     /// (`switching/alpha`); one `*` stands for any part of a path.
@@ -28,7 +28,7 @@ pub struct Mutant {
     pub machines: Vec<String>,
     /// Areas whose targets it is tried on.
     pub areas: Vec<String>,
-    /// Whether it is among the few that every test run plays.
+    /// True for the few mutants that every test run plays.
     #[serde(default)]
     pub quick: bool,
     /// Values by path, in place of the ones there; `*` stands for any key or element.
@@ -43,7 +43,7 @@ pub struct Mutant {
     /// Techniques of studies that another one takes the place of, under their names.
     #[serde(default)]
     pub techniques: BTreeMap<String, String>,
-    /// What a study sweeps, by path: this value in place of each.
+    /// Values that replace all that a study sweeps, by path.
     #[serde(default)]
     pub sweeps: BTreeMap<String, String>,
     /// Arguments of experiments, in place of those that targets ask for (`os-profile`); behind
@@ -119,7 +119,7 @@ impl Mutant {
         Ok(mutants)
     }
 
-    /// Whether it breaks the description at this path below `machines`, without extension.
+    /// Returns whether it breaks the description at this path below `machines`, without extension.
     fn breaks(&self, place: &str) -> bool {
         self.machines.iter().any(|pattern| matches(pattern, place))
     }
@@ -200,7 +200,7 @@ impl Library {
         Ok(mutant.break_it(input)?.0)
     }
 
-    /// What is known of the targets of a file.
+    /// Reads the record of which mutants make which targets of a file fail.
     pub(crate) fn kills(&self, targets: &str) -> Result<Kills, StudyError> {
         let path = self.folder(KILLS).join(format!("{targets}.toml"));
         if !path.exists() {
@@ -231,9 +231,10 @@ impl Work {
     }
 }
 
-/// Where mutants are, a file for each world.
+/// The folder of mutants, with a file for each world.
 const FOLDER: &str = "targets/mutants";
-/// Where it is kept what they kill, a file for each file of targets.
+/// The folder of records of which mutants make which targets fail, with a file for each file of
+/// targets.
 const KILLS: &str = "targets/killed";
 
 #[cfg(test)]

@@ -18,15 +18,15 @@ const MOST_RUNS: u128 = 1_000_000;
 pub struct Study {
     /// Name: its file's, without the ending.
     pub name: String,
-    /// Where it is played.
+    /// The world in which it is played.
     pub world: &'static str,
-    /// One line.
+    /// A title in one line.
     pub title: String,
-    /// Workloads by name.
+    /// Names of workloads.
     pub workloads: Vec<String>,
-    /// Machines by name.
+    /// Names of machines.
     pub machines: Vec<String>,
-    /// Techniques by name.
+    /// Names of techniques.
     pub techniques: Vec<String>,
     /// The technique that others are compared with.
     pub baseline: String,
@@ -35,15 +35,15 @@ pub struct Study {
     pub baseline_machine: Option<String>,
     /// Options of its world that hold for all of it.
     pub options: Vec<(String, String)>,
-    /// What to vary: values of the machine, options of the world (`seed`), parameters of techniques
-    /// (`power-save:c_up`, or `technique.threshold` of all that have it); and the values in order.
+    /// The values to vary, in order: values of the machine, options of the world (`seed`), and
+    /// parameters of techniques (`power-save:c_up`, or `technique.threshold` of all that have it).
     pub sweep: Vec<(String, Vec<String>)>,
     /// Which of its combinations are played.
     pub design: Design,
     /// Combinations in the order in which the design draws them, each the place of a value in each
     /// list of `sweep`; of a grid none.
     pub draws: Vec<Vec<usize>>,
-    /// What to draw.
+    /// The plots to draw.
     pub plots: Vec<Plot>,
     /// The file as it was read.
     pub text: String,
@@ -53,13 +53,13 @@ pub struct Study {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// Heading.
+    /// The heading of the plot.
     pub title: String,
     /// `point`, `line` or `bar`.
     pub mark: String,
     /// Columns of the results.
     pub x: String,
-    /// Likewise.
+    /// Columns of the results, on the other axis.
     pub y: String,
     /// Column that is told apart by colour.
     pub color: Option<String>,

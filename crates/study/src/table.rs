@@ -2,20 +2,20 @@
 
 use serde::Serialize;
 
-/// What a column holds.
+/// The kind of value that a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Words.
+    /// A column of text.
     Text,
-    /// Whole numbers.
+    /// A column of whole numbers.
     Integer,
-    /// Numbers.
+    /// A column of real numbers.
     Real,
 }
 
 impl Kind {
-    /// Its name, for other languages.
+    /// Returns the kind's name, for other languages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,13 +30,13 @@ impl Kind {
 /// missing means is one of numbers all the same.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text.
+    /// A text value.
     Text(String),
-    /// Whole number.
+    /// A whole number.
     Integer(i64),
-    /// Number.
+    /// A real number.
     Real(f64),
-    /// Nothing to say: a mean of nothing, a latency without requests.
+    /// A value that does not exist: a mean of nothing, or a latency without requests.
     Missing(Kind),
 }
 
@@ -45,7 +45,7 @@ pub enum Value {
 pub struct Column {
     /// Name, with the unit last (`energy_j`).
     pub name: &'static str,
-    /// What its values are, or are missing of.
+    /// The kind of its values, also of missing ones.
     pub kind: Kind,
     /// One value for each row.
     pub values: Vec<Value>,
@@ -81,7 +81,7 @@ pub struct Table {
 }
 
 impl Value {
-    /// What it is, or is missing of.
+    /// Returns the kind of this value, also if it is missing.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -122,7 +122,7 @@ impl Table {
         Table { columns: cells.into_iter().map(column).collect() }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.columns.first().map_or(0, |column| column.values.len())
@@ -141,9 +141,9 @@ impl Table {
     }
 }
 
-/// What has a kind even where there is none of it.
+/// A type of cells whose kind is known even where there is no value.
 pub trait Cell: Into<Value> {
-    /// That kind.
+    /// The kind of such cells.
     const KIND: Kind;
 }
 

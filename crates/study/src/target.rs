@@ -13,60 +13,60 @@ use crate::library::{read, Library};
 pub struct Work {
     /// Short name (`strong`), the first part of every id.
     pub work: String,
-    /// Full reference.
+    /// The full reference.
     pub citation: String,
-    /// Its targets.
+    /// The targets of this work.
     pub targets: Vec<Target>,
 }
 
-/// A published number.
+/// A published number, with our own value and how the two compare.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {
-    /// `strong/PT-2.13/ev6`.
+    /// The unique name (`strong/PT-2.13/ev6`).
     pub id: String,
-    /// Area (`gating`).
+    /// The area that it belongs to (`gating`).
     pub area: String,
     /// `Strong 2013, Table 2.3`.
     pub source: String,
-    /// What it is.
+    /// A description of the quantity.
     pub quantity: String,
     /// Unit; `claim` for statements, whose value is true.
     pub unit: String,
-    /// As published.
+    /// The published value.
     pub published: Published,
-    /// What kind of agreement can be expected.
+    /// The kind of agreement that can be expected.
     pub class: Class,
     /// May not be used to fit anything.
     pub held_out: bool,
-    /// How close is close; class defaults otherwise.
+    /// The tolerance; if absent, the default of the class holds.
     pub tolerance: Option<Tolerance>,
     /// Computed from printed numbers rather than printed.
     pub derived: bool,
-    /// Why the published value is doubtful.
+    /// The reason why the published value is doubtful.
     pub anomaly: String,
     /// The publication contradicts itself here, as `anomaly` states: neither reading is judged.
     pub contradicted: bool,
-    /// What a reproducer should know.
+    /// A remark for a reader who reproduces the value.
     pub note: String,
-    /// How ours is computed, once it is.
+    /// The way in which our value is computed, once it is.
     pub compute: Option<Compute>,
     /// Mutants of the models ([`crate::Mutant`]) under which it is no longer met.
     pub killed_by: Vec<String>,
 }
 
-/// A published value.
+/// The value of a target as published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
     /// A statement, which holds.
     Claim(bool),
-    /// A number.
+    /// A published number.
     Number(f64),
-    /// Words.
+    /// A published text.
     Text(String),
 }
 
-/// What kind of agreement can be expected of a target.
+/// The kind of agreement that can be expected of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -80,39 +80,39 @@ pub enum Class {
     Quantitative,
     /// Sign, order, place of an optimum.
     Shape,
-    /// Tied to hardware nobody has: a modern analogue is reported.
+    /// Tied to hardware that is no longer to be had: a modern analogue is reported.
     Hardware,
 }
 
 impl Class {
-    /// Whether it must agree as printed.
+    /// Returns whether the value must agree as printed.
     fn is_exact(self) -> bool {
         matches!(self, Class::Exact | Class::Arithmetic | Class::Input)
     }
 }
 
-/// How close is close.
+/// The difference at which a value still agrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
     /// Share of the published value.
     pub rel: Option<f64>,
-    /// In the target's unit.
+    /// Absolute difference, in the target's unit.
     pub abs: Option<f64>,
-    /// Least acceptable value.
+    /// The least acceptable value.
     pub min: Option<f64>,
-    /// Greatest acceptable value.
+    /// The greatest acceptable value.
     pub max: Option<f64>,
 }
 
-/// How our value of a target is computed.
+/// The way in which our value of a target is computed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compute {
-    /// What holds it: `study gating`, `experiment router/westmere`, or several; nothing for values
-    /// that follow from machine descriptions or from printed numbers alone. A study's tables are
-    /// `runs`, `ledger` and those of its world; an experiment's those that its entry in the list
-    /// names ([`crate::experiments`]).
+    /// The sources of the value: `study gating`, `experiment router/westmere`, or several; nothing
+    /// for values that follow from machine descriptions or from printed numbers alone. A study's
+    /// tables are `runs`, `ledger` and those of its world; an experiment's those that its entry in
+    /// the list names ([`crate::experiments`]).
     #[serde(default, rename = "from", deserialize_with = "one_or_more")]
     pub from: Vec<Source>,
     /// SQL that yields one value, over those tables (`runs` with columns relative to the baseline),
@@ -121,7 +121,7 @@ pub struct Compute {
     /// The models were fitted to this value.
     #[serde(default)]
     pub calibrated: bool,
-    /// Why ours is what it is.
+    /// An explanation of our value.
     #[serde(default)]
     pub remark: String,
 }
@@ -130,9 +130,9 @@ pub struct Compute {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Source {
-    /// A study's results.
+    /// The results of a study.
     Study(String),
-    /// An experiment's tables.
+    /// The tables of an experiment.
     Experiment(String),
 }
 
@@ -171,11 +171,11 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Source>, D::Err
     texts.into_iter().map(|t| Source::try_from(t).map_err(D::Error::custom)).collect()
 }
 
-/// Ours beside theirs.
+/// The outcome of comparing our value with the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within the tolerance.
+    /// A number within the tolerance.
     Match,
     /// The shape is the published one.
     Holds,
@@ -197,7 +197,7 @@ pub enum Verdict {
     Insensitive,
     /// Computed, but nothing in the model determines it.
     Undetermined,
-    /// Nothing was computed.
+    /// A target for which nothing was computed.
     NotYet,
 }
 
@@ -327,7 +327,7 @@ impl Target {
         }
     }
 
-    /// The same, whether or not any mutant would change it.
+    /// Judges our value in the same way, whether or not any mutant would change it.
     #[must_use]
     pub fn verdict_on_its_own(&self, ours: Option<f64>) -> Verdict {
         let Some(ours) = ours.filter(|n| n.is_finite()) else {

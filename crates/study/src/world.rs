@@ -33,17 +33,18 @@ pub const WORLDS: &[&dyn World] =
 /// same models share their results.
 const MODEL: &str = env!("HALFWINK_MODEL_DIGEST");
 
-/// What to run, by names. The same in every world; small, and it travels.
+/// A run to play, given by names. It has the same form in every world, is small, and can be sent to
+/// another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// See [`WORLDS`].
+    /// The name of a world in [`WORLDS`].
     pub world: String,
     /// `nginx`, `ipv4@evaluation`, `count@30`, `tcpmaerts@1g`.
     pub workload: String,
     /// `ev6-16`, `westmere`, `niccolini`, `alpha@sim-ce`.
     pub machine: String,
-    /// `tap:wake=last`; see [`Choice::parse`].
+    /// The technique with its parameters (`tap:wake=last`); see [`Choice::parse`].
     pub technique: String,
     /// Values of the machine, options of the world (`seed`) or parameters of techniques
     /// (`power-save:c_up`, `technique.threshold`) to set. Results show them.
@@ -57,12 +58,13 @@ pub struct Job {
 pub struct Named {
     /// Name by which commands and studies ask for it.
     pub name: String,
-    /// What it is, in one line.
+    /// A description in one line.
     pub title: String,
 }
 
 impl Named {
-    /// Names, each with its description. One that is wrong has none here; whoever uses it hears.
+    /// Adds a description to each name. A name that is wrong gets an empty one; the error is
+    /// reported where the name is used.
     pub(crate) fn described(
         names: Vec<String>,
         describe: impl Fn(&str) -> Result<String, StudyError>,
@@ -75,9 +77,9 @@ impl Named {
 /// An amount of work, and what it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// How much; 0 if nobody knows beforehand.
+    /// The amount; 0 if it is not known beforehand.
     pub amount: u64,
-    /// `instructions`, `packets`, `requests`.
+    /// The unit: `instructions`, `packets` or `requests`.
     pub unit: &'static str,
 }
 
@@ -89,12 +91,12 @@ pub type Tables = Vec<(&'static str, Table)>;
 pub struct Control {
     /// Progress, and a request to stop.
     pub run: RunControl,
-    /// Where every event and action of the run's policies is written, if anywhere. The run itself
-    /// is the same.
+    /// The file to which every event and action of the run's policies is written, if any. The run
+    /// itself is the same.
     pub log: Option<PathBuf>,
 }
 
-/// What a job asks for beside its names, sorted by who takes it.
+/// The settings of a job beside its names, sorted by what they belong to.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The technique with its parameters.
@@ -110,7 +112,7 @@ pub trait World: Sync {
     /// Name, as studies have it.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one line.
+    /// Returns a description in one line.
     fn title(&self) -> &'static str;
 
     /// The command that plays a technique here, for a reader who tried another.
@@ -125,7 +127,7 @@ pub trait World: Sync {
     /// Machines that can be named.
     fn machines(&self, library: &Library) -> Vec<Named>;
 
-    /// What a job may say beside values of the machine and parameters of techniques.
+    /// Returns the options of a job beside values of the machine and parameters of techniques.
     fn options(&self) -> &'static [Parameter];
 
     /// Paths of machines that are no more, and what to write now.
@@ -147,12 +149,13 @@ pub trait World: Sync {
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError>;
 
-    /// A fresh policy, as a run of the job has it at this place, to be told a log. What the job
-    /// works on need not be there, unless the policy depends on it.
+    /// Makes a fresh policy, as a run of the job has it at this place, to be told a log. The job's
+    /// inputs need not be there, unless the policy depends on them.
     ///
     /// # Errors
-    /// If it names what does not exist, nobody decides at that place, or the policy knows more than
-    /// its job says.
+    ///
+    /// If it names what does not exist, there is no policy at that place, or the policy knows more
+    /// than its job says.
     fn replayer(
         &self,
         library: &Library,
@@ -168,21 +171,22 @@ pub trait Prepared: Any + Send + Sync {
     /// and the machine as it will be used.
     fn identity(&self) -> String;
 
-    /// How much it will play.
+    /// Returns how much it will play.
     fn work(&self) -> Work;
 
     /// The machine description as it will be used.
     fn machine_text(&self) -> &str;
 
-    /// Plays it, its policies logged by `logs`. The table `run` has one row, without names and
-    /// settings, which whoever shows it puts before.
+    /// Plays it, with its policies logged by `logs`. The table `run` has one row, without names and
+    /// settings, which the caller puts before it.
     ///
     /// # Errors
+    ///
     /// If the run is stopped, an input is damaged, or the model fails.
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError>;
 
-    /// What decides when something happens in it, if that may be the same under other techniques:
-    /// jobs of one pace may be played in one run.
+    /// Returns a text for what decides when something happens in it, if that may be the same under
+    /// other techniques: jobs of one pace may be played in one run.
     fn pace(&self) -> Option<String> {
         None
     }
@@ -228,7 +232,7 @@ pub fn world(name: &str) -> Result<&'static dyn World, StudyError> {
     })
 }
 
-/// What to type for a technique of a world.
+/// Returns the command line that plays a technique of a world.
 pub(crate) fn command_of(world_name: &str, technique: &str) -> String {
     world(world_name).map_or_else(|_| String::new(), |w| format!("try `{}`", w.command(technique)))
 }
@@ -292,7 +296,7 @@ impl PreparedJob {
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 
-    /// How much it will play.
+    /// Returns how much it will play.
     #[must_use]
     pub fn work(&self) -> Work {
         self.prepared.work()
@@ -317,7 +321,7 @@ impl PreparedJob {
         Ok(self.with_host(tables, begun.elapsed().as_secs_f64()))
     }
 
-    /// Its tables, and what the host took for them.
+    /// Returns its tables with one more, of the time that the host took for them.
     fn with_host(&self, mut tables: Tables, host_s: f64) -> Tables {
         let work = self.work();
         let host = Table::row(vec![
@@ -329,7 +333,8 @@ impl PreparedJob {
         tables
     }
 
-    /// Jobs of one pace may share a run ([`run_together`]); those of none share with nobody.
+    /// Returns the pace of the job. Jobs of one pace may share a run ([`run_together`]); a job
+    /// without one runs alone.
     #[must_use]
     pub fn pace(&self) -> Option<String> {
         let pace = self.prepared.pace()?;

@@ -212,7 +212,7 @@ impl Choice {
         self.technique
     }
 
-    /// What is added to it.
+    /// Returns the modifiers that were added to it.
     #[must_use]
     pub fn modifiers(&self) -> &[Choice] {
         &self.modifiers
@@ -237,7 +237,7 @@ impl Choice {
         self.values.number(name)
     }
 
-    /// The same as a whole number.
+    /// Returns the number that holds for a parameter, as a whole number.
     #[must_use]
     pub fn whole(&self, name: &str) -> u64 {
         self.number(name) as u64

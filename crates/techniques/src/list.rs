@@ -26,19 +26,19 @@ pub struct Technique {
     pub family: &'static str,
     /// Worlds whose events it understands.
     pub worlds: &'static [&'static str],
-    /// What it does, in one line.
+    /// A description in one line.
     pub title: &'static str,
-    /// Where it was published.
+    /// The publication that it comes from.
     pub source: &'static str,
-    /// What can be chosen of it.
+    /// The parameters that can be chosen.
     pub parameters: &'static [Parameter],
-    /// How it comes into a run.
+    /// The constructor of its policy or change, by family.
     pub make: Make,
 }
 
 /// Makes a family's policy from what its worlds hand over.
 pub enum Make {
-    /// When a core sleeps.
+    /// A technique that decides when a core sleeps.
     Gating(Gating),
     /// How many cores of a router forward, and how fast.
     Scaling(fn(&Choice, &router::Model) -> ScalingPolicy),
@@ -58,16 +58,16 @@ pub enum Make {
     Modifier(Modifier),
 }
 
-/// How a technique prepares a machine for requests: its policy, and what it wants to hear.
+/// A technique that prepares a machine for requests: its policy, and what it asks to be told.
 #[derive(Clone, Copy)]
 pub struct Preheating {
-    /// What it is told beside what all are told.
+    /// The information that it is told beside what all policies are told.
     pub hears: Hears,
-    /// Makes its policy.
+    /// A function that makes its policy.
     pub build: fn(&Choice) -> PreheatPolicy,
 }
 
-/// How a technique of the chip comes into a run: a policy for each core, and what surrounds it.
+/// A technique of the chip: a policy for each core, and what surrounds it.
 #[derive(Clone, Copy)]
 pub struct Gating {
     /// Needs cells that keep the state of a gated core, which leak while it is on.
@@ -76,16 +76,17 @@ pub struct Gating {
     pub change: Change,
     /// Moves kernel code to cores that the machine must set aside.
     pub needs_os_cores: bool,
-    /// How it is run.
+    /// The way in which it is run.
     pub plan: Plan,
-    /// When it makes a core late that has something to do.
+    /// A function that tells when it delays a core that has something to do.
     pub delays: fn(&Choice) -> Delays,
     /// Makes its policy for a core.
     pub build: fn(&Choice, &GatingContext) -> GatingPolicy,
     /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
     /// where they are; told what a first run found out of the system calls, if there was one.
     pub offload: Option<MakeOffload>,
-    /// How it keeps kernel and user apart in the second levels, if they are not plain caches.
+    /// The rule that keeps kernel and user apart in the second levels, if they are not plain
+    /// caches.
     pub segregation: Option<Segregation>,
 }
 
@@ -119,7 +120,7 @@ pub enum Change {
     },
 }
 
-/// How a technique rules the second level of each core.
+/// The rule by which a technique shares the second level of each core.
 #[derive(Clone, Copy)]
 pub struct Segregation {
     /// Which line of a set leaves.
@@ -130,7 +131,7 @@ pub struct Segregation {
     pub build: fn(&Choice, u8) -> SegregationPolicy,
 }
 
-/// What a modifier changes.
+/// A change that a modifier makes.
 #[derive(Clone, Copy)]
 pub enum Modifier {
     /// The chip.
@@ -139,21 +140,22 @@ pub enum Modifier {
     PowerDown(&'static str),
 }
 
-/// When a core that has something to do sleeps all the same. Techniques that delay in the same way
-/// may share one run: which do is told by the run itself, and this only says whom to try.
+/// The situations in which a core that has something to do sleeps all the same. Techniques that
+/// delay in the same way may share one run. The run itself finds out which of them do so; this
+/// value only selects the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delays {
-    /// Never.
+    /// It never delays a core.
     Never,
-    /// By one wake-up after each halt of the operating system.
+    /// It delays a core by one wake-up after each halt of the operating system.
     AfterHalts,
     /// After some halts, by its own choice.
     AfterSomeHalts,
-    /// In stalls on memory too.
+    /// It delays a core also in stalls on memory.
     Anywhere,
 }
 
-/// How a technique is run.
+/// The way in which a technique is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Once, at the machine's own frequency.
@@ -188,8 +190,8 @@ pub fn technique(world: &str, name: &str) -> Result<&'static Technique, Error> {
     Err(Error::unknown("technique", name, here().map(|t| t.name)))
 }
 
-/// These techniques of a world, with their parameters; all of it that stand alone if none are
-/// named.
+/// Finds these techniques of a world, with their parameters; if none are named, all that stand
+/// alone.
 ///
 /// # Errors
 /// If there is none of a name.

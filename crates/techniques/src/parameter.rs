@@ -11,28 +11,28 @@ pub struct Parameter {
     pub name: &'static str,
     /// Unit of a number; empty for counts and words.
     pub unit: &'static str,
-    /// What holds if nothing is said.
+    /// The value that holds if none is given.
     pub default: Default,
-    /// What it may be.
+    /// The values that it may have.
     pub range: Range,
-    /// What it is, in one line.
+    /// A description in one line.
     pub title: &'static str,
-    /// Where the default comes from.
+    /// The source of the default.
     pub source: &'static str,
 }
 
-/// What holds if nothing is said of a parameter.
+/// The value of a parameter for which none is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Default {
     /// A number, in the parameter's unit.
     Number(f64),
     /// One of the words that it may be.
     Word(&'static str),
-    /// What the machine or another parameter says; in words.
+    /// A value that the machine or another parameter decides, described in words.
     From(&'static str),
 }
 
-/// What a parameter may be.
+/// The values that a parameter may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range {
     /// A number, with both ends.
@@ -90,13 +90,13 @@ impl Parameter {
         Parameter { name, unit: "", default, range, title: "", source: "" }
     }
 
-    /// With this explanation and source.
+    /// Returns the parameter with this explanation and source.
     #[must_use]
     pub const fn about(self, title: &'static str, source: &'static str) -> Self {
         Parameter { title, source, ..self }
     }
 
-    /// The same, but where nothing is said something else decides.
+    /// Returns the same parameter with a default that something else decides.
     #[must_use]
     pub const fn or_else(self, from: &'static str) -> Self {
         Parameter { default: Default::From(from), ..self }
@@ -141,7 +141,8 @@ impl Parameter {
         }
     }
 
-    /// For tests: it says what it is, and its default may be chosen.
+    /// Checks, for tests, that it has an explanation and a source, and that its default may be
+    /// chosen.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         assert!(!self.title.is_empty() && !self.source.is_empty(), "{}", self.name);

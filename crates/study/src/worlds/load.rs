@@ -13,16 +13,16 @@ use halfwink_server::Arrivals;
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// How many requests come, in one of the ways in which people say it.
+/// The rate of requests, in one of the units that people use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Per cent of what the machine, or both machines together, carry.
     Percent(f64),
-    /// Requests per second.
+    /// A rate in requests per second.
     PerSecond(f64),
 }
 
-/// What a file of arrivals holds.
+/// The contents of a file of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Requests: common or combined log format, or CSV.
@@ -33,16 +33,16 @@ pub enum Kind {
     Gaps,
 }
 
-/// How requests arrive.
+/// The process by which requests arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerLoad {
     /// Independent of each other, with exponential gaps.
     Poisson(Rate),
-    /// At equal distances.
+    /// Arrivals at equal distances.
     Constant(Rate),
     /// Poisson of two rates in turn, each for so many seconds in the mean.
     Mmpp([Rate; 2], [f64; 2]),
-    /// From a file, at this mean rate or as it was.
+    /// Arrivals from a file, at this mean rate or as they were.
     File(Kind, PathBuf, Option<Rate>),
 }
 
@@ -65,7 +65,7 @@ impl Rate {
         number(text.strip_suffix('%').unwrap_or(text), 1e6).map(Rate::Percent)
     }
 
-    /// In requests per second.
+    /// Returns the rate in requests per second.
     #[must_use]
     pub fn per_s(self, capacity: f64) -> f64 {
         match self {
@@ -127,7 +127,7 @@ impl ServerLoad {
         })
     }
 
-    /// Whether it ends by itself.
+    /// Returns whether it ends by itself.
     #[must_use]
     pub fn ends(&self) -> bool {
         matches!(self, ServerLoad::File(Kind::Log | Kind::Counts, ..))

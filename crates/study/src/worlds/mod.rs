@@ -28,22 +28,22 @@ use halfwink_engine::Closed;
 
 use crate::table::{integer, real, text, Head, Table, Value};
 
-/// What every world says of a run, so that results can be related whatever they are of.
+/// Figures that every world gives of a run, so that results of different worlds can be related.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Common {
-    /// What is counted as work: `request`, `instruction`, `packet`.
+    /// The unit of work: `request`, `instruction` or `packet`.
     pub unit_of_work: &'static str,
-    /// How many were done.
+    /// Number of units that were done.
     pub units: u64,
     /// Length of the run, in seconds.
     pub duration_s: f64,
     /// Energy of everything, in joules; modelled.
     pub energy_j: f64,
-    /// What somebody waits for a unit, in microseconds; none where nobody does.
+    /// Mean latency of a unit, in microseconds; none where a unit has no latency.
     pub latency_mean_us: Option<f64>,
-    /// The same of all but one in a hundred.
+    /// Latency that 99 % of the units do not exceed, in microseconds.
     pub latency_p99_us: Option<f64>,
-    /// How well these are known.
+    /// Confidence intervals of these figures.
     pub intervals: Intervals,
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Common {
 /// short to have one, or nothing is random.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Intervals {
-    /// Of the energy for each unit of work.
+    /// Interval of the energy for each unit of work.
     pub energy_j_per_unit: Option<(f64, f64)>,
-    /// Of the mean latency.
+    /// Interval of the mean latency.
     pub latency_mean_us: Option<(f64, f64)>,
-    /// Of its 99th percentile.
+    /// Interval of the latency's 99th percentile.
     pub latency_p99_us: Option<(f64, f64)>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn ends(interval: Option<(f64, f64)>) -> [Value; 2] {
     [interval.map(|(low, _)| low).into(), interval.map(|(_, high)| high).into()]
 }
 
-/// Columns of [`Common`].
+/// The columns of [`Common`].
 pub(crate) const COMMON: [Head; 13] = [
     text("unit_of_work"),
     integer("units"),

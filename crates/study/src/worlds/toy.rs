@@ -158,12 +158,12 @@ impl Prepared for ToyJob {
     }
 }
 
-/// What happened in a run.
+/// The outcome of a run.
 #[derive(Default)]
 struct Played {
     /// Times in each of [`STATES`].
     spent: [Time; 4],
-    /// When the machine was done.
+    /// The time at which the machine was done.
     free: Time,
     wakes: u64,
     latency: Histogram,

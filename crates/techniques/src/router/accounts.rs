@@ -5,16 +5,16 @@ use halfwink_units::{Energy, Power, Time};
 
 use super::{CoreTimes, Model};
 
-/// What a live router has measured.
+/// The measured times of a live router.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// Times of each core.
     pub cores: Vec<CoreTimes>,
-    /// How long it was, by another clock than the cores'.
+    /// The length of the measurement, by another clock than the cores'.
     pub wall: Time,
-    /// Packets received.
+    /// Number of packets received.
     pub packets: u64,
-    /// Their mean length.
+    /// Mean length of a packet, in bytes.
     pub bytes: f64,
 }
 

@@ -5,28 +5,28 @@ use super::Model;
 /// Times of one core, in seconds, and the frames that its router has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreTimes {
-    /// With frames.
+    /// Time spent on frames.
     pub busy_s: f64,
-    /// In an empty loop.
+    /// Time spent in an empty loop.
     pub spin_s: f64,
-    /// In C1.
+    /// Time spent in C1.
     pub c1_s: f64,
-    /// In C3.
+    /// Time spent in C3.
     pub c3_s: f64,
-    /// In C6.
+    /// Time spent in C6.
     pub c6_s: f64,
 }
 
-/// What a model says of measured times. Nothing here was read off a meter.
+/// The energies that a model gives for measured times. Nothing here was read off a meter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VirtualMeter {
     /// Energy of the router, in joules.
     pub energy_j: f64,
-    /// Of its cores above their deepest sleep.
+    /// Energy of the router's cores above their deepest sleep, in joules.
     pub cores_j: f64,
-    /// Of the same router, had all its cores polled at full speed.
+    /// Energy of the same router, had all its cores polled at full speed, in joules.
     pub polling_j: f64,
-    /// Of the same router, had all its cores slept as deep as they can.
+    /// Energy of the same router, had all its cores slept as deep as they can, in joules.
     pub asleep_j: f64,
 }
 

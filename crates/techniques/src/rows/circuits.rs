@@ -16,7 +16,7 @@ pub struct CircuitsContext {
     pub port_gbps: f64,
     /// Hosts on it, or racks.
     pub hosts: u16,
-    /// How many such switches there are.
+    /// The number of such switches.
     pub planes: u8,
 }
 

@@ -10,10 +10,10 @@ use halfwink_units::Time;
 
 use crate::{Choice, Error, Make, Parameter, Technique};
 
-/// What a policy of completions knows of its machine.
+/// The properties of a machine that its policies of completions are told.
 #[derive(Clone, Debug)]
 pub struct CompletionContext {
-    /// Its CPUs.
+    /// The machine's CPUs.
     pub topology: Topology,
     /// The CPU that takes the device's interrupts.
     pub hears: u16,
@@ -22,9 +22,10 @@ pub struct CompletionContext {
 /// Names of ways to rest, for messages.
 const RESTS: &str = "auto, own, gather, interrupt, polling, suricata, l3fwd-pause";
 
-/// The same policy with a way to rest, by name: its own, or one of those that wait for packets.
+/// Gives a policy a way to rest, by name: its own, or one of those that wait for packets.
 ///
 /// # Errors
+///
 /// If there is no such way, or there are more CPUs than it has numbers for.
 pub(crate) fn resting(
     policy: CompletionPolicy,

@@ -9,17 +9,17 @@ use halfwink_units::Time;
 
 use crate::{Change, Choice, Delays, Gating, Make, Parameter, Plan, Technique};
 
-/// What a world says of a core to the techniques that put it to sleep.
+/// The properties of a core that a world tells to the techniques that put it to sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct GatingContext {
-    /// Of going to sleep and waking up.
+    /// Costs of going to sleep and waking up.
     pub costs: Costs,
     /// Loads that may wait for memory at once.
     pub token_entries: usize,
-    /// Until an access has missed the last cache, and how long memory takes from there (both 0 in a
-    /// world without memory).
+    /// Time until an access has missed the last cache, and time that memory takes from there (both
+    /// 0 in a world without memory).
     pub memory: [Time; 2],
-    /// Whether a core without a thread powers down while others have theirs.
+    /// True if a core without a thread powers down while others have theirs.
     pub power_down: bool,
 }
 

@@ -35,8 +35,8 @@ const POWER_SAVE: &[Parameter] = &[
 const TICK: Parameter = Parameter::number("tick_ms", "ms", 4.0, (0.01, 1e5))
     .about("between ticks of the kernel", "assumption: 250 ticks a second");
 
-/// What holds where a profile plays a second in less: times of more than a millisecond are
-/// shortened likewise, or a run would never see them.
+/// The note for profiles that play a second in less: times of more than a millisecond are shortened
+/// likewise, or a run would never see them.
 const SHORTENED: &str = "the published time, shortened as the load profile is";
 
 /// A time in milliseconds that is shortened as the profile is, unless it was chosen.

@@ -47,7 +47,8 @@ fn threshold(choice: &Choice, count: Count) -> ThresholdParameters {
     }
 }
 
-/// What a way down and up again draws beyond sleeping for as long.
+/// Returns the sleep timer whose timeout pays for a way to sleep and back: for what it draws beyond
+/// sleeping for as long.
 fn break_even(model: &Model) -> SleepTimerParameters {
     let big = &model.spec().big;
     let sleep_w = big.sleep_share * big.idle_w;

@@ -5,7 +5,7 @@ use halfwink_units::Power;
 
 use super::Model;
 
-/// What a machine draws, by what it does.
+/// The power of a machine in each of its states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watts {
     /// On, without requests.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// Where they lie.
+/// The folder of these descriptions.
 const FOLDER: &str = "machines/entries";
 /// The one that experiments and commands use.
 pub const PUBLISHED: &str = "ultrasparc-iii";

@@ -71,14 +71,14 @@ struct ChipJob {
     /// Part of the run to record the states of, in nanoseconds from its start.
     timeline_ns: Option<(u64, u64)>,
     memory: Memory,
-    /// Of what goes wrong.
+    /// The seed of random faults.
     seed: u64,
 }
 
-/// What programs side by side have in common.
+/// The memory that programs side by side share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
-    /// Nothing.
+    /// They share nothing.
     Apart,
     /// All: they are CPUs of one recorded machine.
     One,
@@ -580,7 +580,7 @@ impl ChipJob {
     }
 }
 
-/// How well figures for a unit of work are known.
+/// Returns the confidence intervals of figures for a unit of work.
 fn intervals(unit_of_work: &str, precision: &Precision) -> Intervals {
     let energy = match unit_of_work {
         "request" => precision.energy_j_per_request,

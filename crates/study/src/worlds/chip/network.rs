@@ -10,10 +10,10 @@ use serde::Serialize;
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// Where the library keeps delivery networks.
+/// The folder of delivery networks in the library.
 const FOLDER: &str = "machines/pdn";
-/// What networks are fitted to: Strong 2013, Table 2.2, chips of 4, 6 and 16 cores. The chip of 8
-/// is held out.
+/// The printed chips that networks are fitted to: Strong 2013, Table 2.2, chips of 4, 6 and 16
+/// cores. The chip of 8 is held out.
 const PRINTED_CHIPS: [pdn::PrintedChip; 3] = [
     printed_chip((2, 2), 0.35, 0.15, 0.15),
     printed_chip((2, 3), 0.35, 0.15, 0.13),
@@ -29,7 +29,7 @@ const DECK_STEP_NS: f64 = 0.02;
 pub struct NetworkInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The network.
+    /// The delivery network.
     pub network: pdn::Network,
     input: Input,
     /// Solved when a case is first asked for, then kept.
@@ -47,30 +47,30 @@ pub struct WakeRow {
     pub w: usize,
     /// Waking cores diagonally beside it.
     pub x: usize,
-    /// Other waking cores.
+    /// Number of other waking cores.
     pub y: usize,
     /// Edge cores among it and its `w`.
     pub z: usize,
     /// Shortest safe wake-up, in nanoseconds.
     pub wake_up_ns: f64,
-    /// The same with the stagger of the description.
+    /// Shortest safe wake-up with the stagger of the description, in nanoseconds.
     pub staggered_ns: f64,
 }
 
 /// A fit of Eq 2.1.
 #[derive(Clone, Debug, Serialize)]
 pub struct FitRow {
-    /// What was fitted.
+    /// The data that was fitted.
     pub fit: &'static str,
-    /// `T0`, in nanoseconds.
+    /// The fitted `T0`, in nanoseconds.
     pub t0_ns: f64,
-    /// Exponent.
+    /// The fitted exponent.
     pub alpha: f64,
     /// Coefficients, unless no set of this chip tells them.
     pub beta: Option<f64>,
-    /// As `beta`.
+    /// A coefficient, as `beta`.
     pub gamma: Option<f64>,
-    /// As `beta`.
+    /// A coefficient, as `beta`.
     pub delta: Option<f64>,
     /// Mean error against the circuit, in percent.
     pub error_mean_pct: f64,
@@ -83,20 +83,20 @@ pub struct FitRow {
 /// Worst wake-up by number of waking cores.
 #[derive(Clone, Debug, Serialize)]
 pub struct StaggerRow {
-    /// Waking cores.
+    /// Number of waking cores.
     pub waking: usize,
     /// Longest shortest-safe wake-up, all at once, in nanoseconds.
     pub at_once_ns: f64,
-    /// The same staggered.
+    /// Longest shortest-safe wake-up, staggered, in nanoseconds.
     pub staggered_ns: f64,
-    /// By how much stagger cuts it, in percent.
+    /// Reduction by stagger, in percent.
     pub cut_pct: f64,
 }
 
-/// What happens in one case.
+/// The answer for one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseAnswer {
-    /// Drawing.
+    /// The case, as a drawing.
     pub case: String,
     /// Shortest safe wake-up, in nanoseconds.
     pub shortest_ns: f64,
@@ -106,12 +106,12 @@ pub struct CaseAnswer {
     pub droop: Vec<f64>,
 }
 
-/// A named value.
+/// A value with its name.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fact {
     /// Name, with its unit.
     pub fact: String,
-    /// Value.
+    /// The value itself.
     pub value: f64,
 }
 

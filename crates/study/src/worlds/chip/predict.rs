@@ -21,15 +21,17 @@ const TOLERANCE_PERCENT: u32 = 5;
 /// A reading of which kernel entries count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// Those of the recorded machine.
+    /// All entries of the recorded machine.
     All,
-    /// Without interrupts.
+    /// All entries but interrupts.
     WithoutInterrupts,
-    /// With window traps and TLB misses, each kind of trap an AState of its own.
+    /// All entries, with window traps and TLB misses; each kind of trap is an AState of its own.
     AllPrivileged,
-    /// The same without window traps in user code (Sec 4.1: "removed from all further results").
+    /// All entries and traps, without window traps in user code (Sec 4.1: "removed from all further
+    /// results").
     WithoutWindowTraps,
-    /// With both; each instruction that traps is an AState of its own.
+    /// All entries, with window traps and TLB misses; each instruction that traps is an AState of
+    /// its own.
     AllPrivilegedBySite,
 }
 
@@ -76,7 +78,7 @@ struct Entry {
     instructions: u64,
 }
 
-/// What the predictor makes of a workload.
+/// The accuracy of the predictor on a workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// Name of the workload.
@@ -85,11 +87,11 @@ pub struct Prediction {
     pub instructions: [u64; 2],
     /// Complete kernel invocations that began with a system call.
     pub system_calls: u64,
-    /// With an interrupt.
+    /// Complete kernel invocations that began with an interrupt.
     pub interrupts: u64,
-    /// With an exception.
+    /// Complete kernel invocations that began with an exception.
     pub exceptions: u64,
-    /// Those whose cause the trace does not tell; they are not predicted.
+    /// Invocations whose cause the trace does not tell; they are not predicted.
     pub unexplained: u64,
     /// Predicted ones in which the CPU halted.
     pub halted: u64,
@@ -107,10 +109,10 @@ pub struct Prediction {
     pub rows: Vec<Accuracy>,
 }
 
-/// How many traps of a kind there are.
+/// The number of traps of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrapRow {
-    /// The kind.
+    /// The kind of trap.
     pub trap: &'static str,
     /// Taken by user code: kernel entries.
     pub user: u64,
@@ -136,15 +138,15 @@ pub struct Accuracy {
     /// `without-window-traps`, where TLB misses alone are added; `all-privileged-by-site`, where
     /// traps are told apart by the instruction that takes them rather than by their kind.
     pub entries: &'static str,
-    /// The table.
+    /// The predictor's table.
     pub table: String,
     /// Number of predictions.
     pub predictions: u64,
-    /// The very length.
+    /// Predictions of exactly the right length.
     pub exact_percent: f64,
     /// Off by at most 5 % of the length, the exact ones included.
     pub within_5_percent: f64,
-    /// Of those that are off by more, the share that is too short.
+    /// Share that is too short among those that are off by more than 5 %.
     pub too_short_percent: f64,
     /// Taken from the table's own entry rather than from the last three lengths.
     pub local_percent: f64,
@@ -157,7 +159,7 @@ pub struct Accuracy {
 /// Decisions at one threshold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decisions {
-    /// N, in instructions.
+    /// The threshold N, in instructions.
     pub threshold: u64,
     /// Right ones, in per cent.
     pub right_percent: f64,
@@ -180,7 +182,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// For each reading and table.
+    /// Makes a tally for each reading and table.
     fn each(readings: &[Reading], predictors: &[(String, Parameters)]) -> Vec<Tally> {
         let tally = |reading: &Reading, (table, parameters): &(String, Parameters)| Tally {
             reading: *reading,
@@ -274,7 +276,7 @@ impl Library {
     }
 }
 
-/// What predictors see of a kernel run, where the trace tells what led to it.
+/// Returns what predictors see of a kernel run, if the trace tells what led to it.
 fn entry(run: &KernelRun, site: u64) -> Option<Entry> {
     let cause = run.cause?;
     let astate = kernel_entry(&cause)?.registers.astate();

@@ -11,7 +11,8 @@ use super::tables::named_cores;
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Head, Table, Value};
 
-/// What ruled second levels did, by core. A side is that of a line under the rule of its time.
+/// Columns of the counts of ruled second levels, by core. A side is that of a line under the rule
+/// of its time.
 pub(crate) const SEGREGATION: [Head; 23] = [
     text("core"),
     integer("user_reads"),
@@ -38,9 +39,10 @@ pub(crate) const SEGREGATION: [Head; 23] = [
     integer("rules"),
 ];
 
-/// Whether this technique can rule the second level of a machine.
+/// Checks that this technique can rule the second level of a machine.
 ///
 /// # Errors
+///
 /// What its first rule cannot have there.
 pub(super) fn check(
     choice: &Choice,

@@ -23,7 +23,7 @@ impl WarmService {
         })
     }
 
-    /// Its stream, from the first instruction behind the warm-up.
+    /// Returns its stream, from the first instruction behind the warm-up.
     pub(crate) fn source(&self) -> ServiceSource {
         self.get().0.clone()
     }

@@ -91,7 +91,7 @@ impl Sums {
         sums
     }
 
-    /// What a core retired, wherever the thread began.
+    /// Adds the work that a core retired, wherever the thread began.
     fn add_work(&mut self, core: &CoreResult) {
         self.instructions += core.work.instructions.iter().sum::<u64>();
         self.kernel_instructions += core.work.instructions[1];
@@ -123,7 +123,7 @@ impl Sums {
     }
 }
 
-/// What a run says of the kernel, for techniques that watch it; shares of the run time.
+/// Returns the columns about the kernel, for techniques that watch it; shares are of the run time.
 pub(crate) fn kernel_columns(result: &RunResult, sums: &Sums) -> Vec<(&'static str, Value)> {
     let share = |time: Time| Value::from(time.as_s() / sums.run.as_s());
     vec![
@@ -140,7 +140,7 @@ pub(crate) fn kernel_columns(result: &RunResult, sums: &Sums) -> Vec<(&'static s
 pub(crate) const ENERGY: [Head; 3] =
     [real("working_core_leakage_j"), real("working_core_clock_j"), real("working_core_wake_up_j")];
 
-/// Their cells.
+/// Returns the cells of these columns.
 pub(crate) fn energy_columns(result: &RunResult) -> [(&'static str, Value); 3] {
     let sum = |part: fn(&EnergyParts) -> Energy| {
         let cores = result.cores.iter().chain(&result.os_cores);
@@ -170,13 +170,15 @@ pub(crate) fn working_energy(result: &RunResult) -> f64 {
     result.books.energy_where(is_working).as_j()
 }
 
-/// What memory moved, in both directions, for each second of the run, in 10^9 bytes.
+/// Returns the bytes that memory moved, in both directions, for each second of the run, in 10^9
+/// bytes.
 pub(crate) fn memory_gb_s(result: &RunResult) -> f64 {
     let lines: u64 = result.memory.lines().iter().sum();
     (lines * LINE_BYTES) as f64 / result.duration.as_s() * 1e-9
 }
 
-/// From a read's arrival at the controller to its data, where there is a controller.
+/// Returns the mean time from a read's arrival at the controller to its data, if there is a
+/// controller.
 pub(crate) fn memory_read_mean_ns(machine: &Machine, result: &RunResult) -> Option<f64> {
     let MemoryKind::Dram(spec) = &machine.memory.kind else { return None };
     let memory = &result.memory;
@@ -254,7 +256,8 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
     table
 }
 
-/// What the controllers do of themselves is nobody's; it stands in the first column.
+/// Returns what the controllers do of themselves. It belongs to no side, and stands in the first
+/// column.
 fn of_controllers(memory: &MemoryCounts) -> [(&'static str, u64); 5] {
     [
         ("refreshes", memory.refreshes),
@@ -265,7 +268,7 @@ fn of_controllers(memory: &MemoryCounts) -> [(&'static str, u64); 5] {
     ]
 }
 
-/// What translation took, where it takes anything.
+/// Returns the counters of address translation, if it took anything.
 fn tlb_counters(tlb: &TlbCounts) -> Vec<(&'static str, [u64; 2])> {
     if *tlb == TlbCounts::default() {
         return Vec::new();
@@ -281,7 +284,8 @@ fn tlb_counters(tlb: &TlbCounts) -> Vec<(&'static str, [u64; 2])> {
     ]
 }
 
-/// Prefetchers that were asked anything; what they do is nobody's, and stands in the first column.
+/// Returns prefetchers that were asked anything. What they do belongs to no side, and stands in the
+/// first column.
 fn prefetchers(counts: &PrefetchCounts) -> impl Iterator<Item = (&'static str, PrefetcherCounts)> {
     let all = [("l1i", counts.l1i), ("l1d", counts.l1d), ("l2", counts.l2)];
     all.into_iter().filter(|(_, counts)| *counts != PrefetcherCounts::default())
@@ -372,7 +376,7 @@ pub(crate) fn calls_table(result: &RunResult) -> Table {
     table
 }
 
-/// What a run says of each system call, in the cycles of the cores that it began on.
+/// Returns a profile of each system call, in the cycles of the cores that it began on.
 pub(crate) fn call_profile(result: &RunResult, machine: &Machine) -> Vec<CallProfile> {
     let calls = calls_of(result);
     let profile = calls.values().filter_map(|call| match call.cause {

@@ -11,8 +11,9 @@ use crate::error::StudyError;
 use crate::world::Tables;
 
 impl ChipJob {
-    /// What decides when something happens, if its technique may have that in common with others.
-    /// Those that delay cores after halts share a run of their own, if there are halts.
+    /// Returns a text for what decides when something happens, if its technique may have that in
+    /// common with others. Those that delay cores after halts share a run of their own, if there
+    /// are halts.
     pub(super) fn shared_pace(&self) -> Option<String> {
         let takes_turns = self.workload.cores() > self.machine.machine.cores;
         let moves = self.gating.offload.is_some() || self.gating.segregation.is_some();
@@ -40,7 +41,7 @@ impl ChipJob {
         Some(format!("{}\n{}\n{is_late}", self.workload.identity(), machine.pace()))
     }
 
-    /// The machine as its technique has it, without cores for the kernel, whom nobody uses.
+    /// Returns the machine as its technique has it, without the unused cores for the kernel.
     fn alone(&self) -> Machine {
         adapted(&self.choice, &self.gating, self.machine.machine.clone()).without_os_cores()
     }

@@ -18,13 +18,13 @@ use crate::library::io;
 pub(crate) struct Trace {
     path: PathBuf,
     stamp: Stamp,
-    /// Of the whole file.
+    /// A digest of the whole file.
     pub(crate) digest: u64,
     pub(crate) header: Header,
     pub(crate) totals: Totals,
     /// Open while anything plays it; jobs that play it at once share it.
     open: Mutex<Weak<TraceFile>>,
-    /// Which of its lines copies share, once somebody asked.
+    /// The lines that copies share, once they have been asked for.
     shared: OnceLock<Arc<SharedLines>>,
 }
 
@@ -42,14 +42,15 @@ impl Trace {
         Ok(Trace { digest: xxh3_64(&bytes), stamp, header, totals, path, open, shared })
     }
 
-    /// Whether its file is still what was opened.
+    /// Returns whether its file is still what was opened.
     pub(crate) fn is_same(&self) -> bool {
         Stamp::of(&self.path).is_ok_and(|stamp| stamp == self.stamp)
     }
 
-    /// Its file, to be played.
+    /// Opens its file, to be played.
     ///
     /// # Errors
+    ///
     /// If it is no longer there, or was written again since it was named.
     pub(crate) fn file(&self) -> Result<Arc<TraceFile>, StudyError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,12 +13,12 @@ use super::service::WarmService;
 use super::trace::Trace;
 use crate::error::StudyError;
 
-/// What a chip is given to do.
+/// The work that a chip is given.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// As it was asked for.
+    /// The name as it was asked for.
     pub name: String,
-    /// Its parts, each on its own cores.
+    /// The parts, each on its own cores.
     pub parts: Vec<Part>,
 }
 
@@ -27,7 +27,7 @@ pub struct Workload {
 pub struct Part {
     /// Name without the number of copies.
     pub name: String,
-    /// What it is.
+    /// The source of its instructions.
     pub(crate) kind: WorkloadKind,
     /// Cores that run it.
     pub copies: usize,
@@ -140,7 +140,7 @@ impl Workload {
         self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
     }
 
-    /// Whether its operating systems ever halt a core.
+    /// Returns whether its operating systems ever halt a core.
     pub(crate) fn halts(&self) -> bool {
         self.parts.iter().any(|part| match &part.kind {
             WorkloadKind::Trace(trace) => trace.totals.events.contains_key("idle"),
@@ -160,7 +160,7 @@ impl Workload {
         self.parts.iter().map(part).collect::<Vec<_>>().join("+")
     }
 
-    /// What is counted as work: `request` if every part marks its requests.
+    /// Returns what is counted as work: `request` if every part marks its requests.
     #[must_use]
     pub fn unit_of_work(&self) -> &'static str {
         let marks = |part: &Part| match &part.kind {

@@ -41,7 +41,7 @@ const OPTIONS: &[Parameter] = &[
     Parameter::words("offload", &OFFLOADS)
         .about("whether cards cut and join segments of TCP", "Strong 2013, Sec 4.4.2"),
 ];
-/// What carries data, by its words.
+/// The transports that carry data, by name.
 const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
 const ALGORITHMS: [&str; 3] = ["cubic", "reno", "dctcp"];
 const OFFLOADS: [&str; 2] = ["off", "on"];
@@ -111,9 +111,10 @@ pub(super) fn failed(error: WorldError) -> StudyError {
 }
 
 impl FabricInfo {
-    /// Its hosts.
+    /// Returns its hosts.
     ///
     /// # Errors
+    ///
     /// If it describes none.
     pub(super) fn hosts(&self) -> Result<&Hosts, StudyError> {
         self.fabric.spec().hosts.as_ref().ok_or_else(|| {

@@ -18,7 +18,7 @@ use crate::library::Library;
 use crate::table::{integer, real, text, Table};
 use crate::world::Tables;
 
-/// Where the library keeps fabrics.
+/// The folder of fabrics in the library.
 const FOLDER: &str = "machines/fabric";
 /// Longest frames of Strong 2013, in bytes (Sec 4.5.1).
 const JUMBO_BYTES: f64 = 9000.0;
@@ -28,14 +28,14 @@ const TENTHS: std::ops::RangeInclusive<u32> = 0..=10;
 const LEVELS: std::ops::RangeInclusive<u32> = 2..=5;
 const RADICES: [u64; 6] = [4, 16, 24, 48, 64, 96];
 
-/// A fabric, read.
+/// A fabric, read from the library.
 #[derive(Clone, Debug)]
 pub struct FabricInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The fabric.
+    /// The described fabric.
     pub fabric: Described,
-    /// Its description as it is used.
+    /// The description as it is used.
     text: String,
 }
 
@@ -66,12 +66,12 @@ impl Library {
 }
 
 impl FabricInfo {
-    /// Its description as it is used.
+    /// Returns its description as it is used.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What closed forms say of it (Strong 2013, Sec 4.2), as tables by name.
+    /// Returns the results of closed forms for it (Strong 2013, Sec 4.2), as tables by name.
     ///
     /// | table | a row for |
     /// |---|---|

@@ -14,33 +14,32 @@ use crate::world::Tables;
 
 /// Tokens of Fig 4.14.
 const TOKENS: [&str; 3] = ["naive", "aging", "pacing"];
-/// How long each is played. The work sent 506 GB, 50 s or so.
+/// Length of each run. The work sent 506 GB, 50 s or so.
 pub(super) const DURATION_MS: f64 = 2_000.0;
-/// By how long hosts stop early, in microseconds (PT-4.18).
+/// The times by which hosts stop early, in microseconds (PT-4.18).
 const MARGINS_US: [f64; 9] = [20.0, 20.5, 21.0, 21.5, 22.0, 22.5, 23.0, 23.5, 24.0];
 /// Night and day for which the work measured when sync frames come (Fig 4.19): 106 us together.
 const JITTER_US: [f64; 2] = [6.0, 100.0];
 
-/// What is played: a row for each kind of tokens and length of day.
+/// The runs to play: a row for each kind of tokens and length of day.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns<'a> {
     /// Lengths of days, in microseconds.
     pub days_us: &'a [f64],
-    /// Kinds of tokens.
+    /// Kinds of tokens to play.
     pub tokens: &'a [&'a str],
-    /// What carries data, congestion control, whether cards cut segments: words of the world's
-    /// options.
+    /// Transport, congestion control, and whether cards cut segments: words of the world's options.
     pub transport: [&'a str; 3],
-    /// How long each is played, in milliseconds.
+    /// Length of each run, in milliseconds.
     pub duration_ms: f64,
-    /// Of all random streams.
+    /// The seed of all random streams.
     pub seed: u64,
 }
 
-/// What the work measured with: datagrams.
+/// The transport that the work measured with: datagrams.
 const UDP: [&str; 3] = ["udp", "cubic", "off"];
 
-/// One of them.
+/// A single run.
 #[derive(Clone, Copy)]
 pub(super) struct Played<'a> {
     pub(super) switch: &'a CircuitSwitch,
@@ -84,7 +83,7 @@ impl FabricInfo {
         Ok(table)
     }
 
-    /// What the work measured of its hosts: tables by name.
+    /// Returns what the work measured of its hosts, as tables by name.
     ///
     /// | table | a row for |
     /// |---|---|

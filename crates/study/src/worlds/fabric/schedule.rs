@@ -13,10 +13,10 @@ use crate::world::Tables;
 /// Most hosts of a file.
 const MOST_HOSTS: usize = 2048;
 
-/// How a week is planned.
+/// The way in which a week is planned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scheduler<'a> {
-    /// `traffic-matrix` or `solstice`.
+    /// Either `traffic-matrix` or `solstice`.
     pub name: &'a str,
     /// Length of a week, in microseconds.
     pub week_us: f64,
@@ -74,7 +74,7 @@ pub fn schedule(path: &str, content: &str, scheduler: &Scheduler) -> Result<Tabl
     Ok(vec![("week", table), ("facts", facts)])
 }
 
-/// How far a sum of shares is from one.
+/// Returns how far a sum of shares is from one.
 fn sum_error(hosts: usize, demand: &[u64]) -> f64 {
     let mut shares = vec![0; hosts * hosts];
     Balancer::new(hosts).shares(demand, &mut shares);

@@ -21,7 +21,7 @@ const ENDS_US: [f64; 2] = [61.0, 300.0];
 /// Frames of Fig 4.15, in bytes.
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 1..=9;
 
-/// Transports by name.
+/// Transports with the words that choose them.
 const KINDS: [(&str, &str, Transport); 3] = [
     ("udp", "off", Transport::Udp),
     ("tcp", "off", Transport::Tcp { algorithm: Algorithm::Cubic, offload: false }),
@@ -33,7 +33,7 @@ const TCP_HEADS: [Head; 3] = [text("congestion"), text("offload"), real("day_us"
 /// One thing of the hosts, changed.
 type Change = (&'static str, fn(&mut Hosts));
 
-/// What might be why TCP is slower than the model has it.
+/// Changes that might explain why TCP is slower than the model has it.
 const CHANGES: [Change; 10] = [
     ("news of the switch waits for the processor", |hosts| hosts.processor.sync_waits = true),
     // What days of 300 us lack with datagrams, as work of the queues.
@@ -67,7 +67,7 @@ impl FabricInfo {
         ])
     }
 
-    /// How a day begins, in microseconds.
+    /// Measures how a day begins, in microseconds.
     fn turn(&self) -> Result<Table, StudyError> {
         let Run { counts, .. } = self.turns(&self.published()?)?;
         let mut table = Table::new(&[text("fact"), real("us")]);
@@ -113,7 +113,7 @@ impl FabricInfo {
         Ok(table)
     }
 
-    /// What two hosts reach over a packet switch by size of frames (Fig 4.15).
+    /// Measures what two hosts reach over a packet switch by size of frames (Fig 4.15).
     fn mtu(&self) -> Result<Table, StudyError> {
         let heads = [integer("mtu_bytes"), text("transport"), text("offload"), real("host_gbps")];
         let mut table = Table::new(&heads);

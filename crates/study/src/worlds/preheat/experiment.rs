@@ -105,7 +105,7 @@ impl PreheatInfo {
         Ok(found.into_iter().collect::<Result<Vec<Tables>, StudyError>>()?.concat())
     }
 
-    /// So many requests of a load in a mode.
+    /// Measures so many requests of a load in a mode.
     pub(super) fn measure(
         bench: &Bench,
         load: &[(usize, f64)],
@@ -228,7 +228,7 @@ const LOADS: [crate::table::Head; 8] = [
     real("kib_per_us"),
 ];
 
-/// What is loaded before requests of a load, in the mean.
+/// Returns what is loaded before requests of a load, in the mean.
 fn loaded(workload: &str, load: &[(usize, f64)], bench: &Bench) -> Vec<crate::table::Value> {
     let total: f64 = load.iter().map(|(_, share)| share).sum();
     let mean = |of: &dyn Fn(usize) -> f64| {

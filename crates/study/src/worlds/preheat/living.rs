@@ -188,7 +188,7 @@ impl PreheatInfo {
         table
     }
 
-    /// How all sets are loaded, in the order that a late policy wants.
+    /// Loads all sets, in the order that a late policy wants.
     fn all_loads(bench: &Bench, late: &str) -> Vec<Loaded> {
         let mut prototype = bench.prototype.clone();
         let estimates = bench.estimates.iter().enumerate();
@@ -238,7 +238,7 @@ impl PreheatInfo {
         Late { load_us, overshoot_us, response_us }
     }
 
-    /// What techniques draw at rates of requests, beside a machine that never sleeps.
+    /// Tabulates what techniques draw at rates of requests, beside a machine that never sleeps.
     pub(super) fn energy(&self) -> Result<Table, StudyError> {
         let heads = [
             text("technique"),

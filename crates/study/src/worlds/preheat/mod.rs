@@ -17,7 +17,7 @@ use halfwink_techniques::{Choice, Make};
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// Where the library keeps them.
+/// The folder of these machines in the library.
 const FOLDER: &str = "machines/preheat";
 /// The seed of every run.
 const SEED: u64 = 1;
@@ -27,9 +27,9 @@ const SEED: u64 = 1;
 pub struct PreheatInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// What it says.
+    /// The parsed description.
     pub spec: Spec,
-    /// As text, with the values that were set.
+    /// The description as text, with the values that were set.
     pub text: String,
 }
 

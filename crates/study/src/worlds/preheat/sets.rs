@@ -102,7 +102,8 @@ impl PreheatInfo {
         fact("ten_requests_intersected_pct", pct(ten - one, one));
     }
 
-    /// Of a request's lines, those that a cache of twice the size lost before its end (Sec 3.3.2).
+    /// Returns the share of a request's lines, in per cent, that a cache of twice the size lost
+    /// before its end (Sec 3.3.2).
     fn evicted(&self, service: usize) -> f64 {
         let mut spec = self.spec.clone();
         spec.llc.kib *= 2;
@@ -116,7 +117,7 @@ impl PreheatInfo {
         )
     }
 
-    /// What two services have in common (Sec 3.3.5).
+    /// Adds what two services have in common (Sec 3.3.5).
     fn pairs(&self, facts: &mut Table) {
         let mut prototype = Prototype::new(&self.spec, SEED);
         let sets: Vec<LineSet> = (0..self.spec.services.len())

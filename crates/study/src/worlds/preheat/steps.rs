@@ -58,7 +58,7 @@ impl PreheatInfo {
         table
     }
 
-    /// What memory gives to cores that read long runs (`pmbw`, Sec 6.4).
+    /// Measures the bandwidth of memory for cores that read long runs (`pmbw`, Sec 6.4).
     pub(super) fn bandwidth(&self) -> Table {
         let mut table = Table::new(&[integer("cores"), real("gib_per_s")]);
         let prototype = Prototype::new(&self.spec, SEED);

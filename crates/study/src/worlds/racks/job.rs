@@ -44,9 +44,10 @@ struct RacksJob {
 }
 
 impl FabricInfo {
-    /// Its racks.
+    /// Returns its racks.
     ///
     /// # Errors
+    ///
     /// If it describes none.
     pub(super) fn racks(&self) -> Result<&flows::Racks, StudyError> {
         self.fabric.spec().racks.as_ref().ok_or_else(|| {
@@ -63,7 +64,7 @@ impl FabricInfo {
     }
 }
 
-/// What ways a technique has for flows.
+/// Returns the ways that a technique has for flows.
 pub(super) fn routes(choice: &Choice) -> Routes {
     let has = |name: &str| choice.technique().parameters.iter().any(|known| known.name == name);
     Routes {

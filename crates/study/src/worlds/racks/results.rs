@@ -57,7 +57,7 @@ impl Times {
         Times { us, flows: kept.len() }
     }
 
-    /// Of all flows: those that have not ended are longer than any.
+    /// Returns a quantile of all flows: those that have not ended are longer than any.
     fn quantile(&self, share: f64) -> Option<f64> {
         let rank = (share * self.flows as f64).ceil().max(1.0) as usize;
         self.us.get(rank - 1).copied()

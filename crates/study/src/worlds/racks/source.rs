@@ -12,27 +12,27 @@ use halfwink_fabric::flows::{chakra, Racks, Traffic};
 use crate::error::StudyError;
 use crate::library::{read, Library};
 
-/// Where the library keeps descriptions of flows.
+/// The folder of descriptions of flows in the library.
 const FOLDER: &str = "workloads/flows";
 /// Load of an open workload that names none, in percent.
 const LOAD_PCT: &str = "10";
 
 /// Flows that were found, and how to have them.
 pub(super) enum Source {
-    /// Described.
+    /// Flows that a description generates.
     Described {
-        /// The description.
+        /// The parsed description.
         workload: Workload,
         /// Share of servers' rate.
         load: f64,
-        /// What it was read from.
+        /// The text that it was read from.
         text: String,
     },
     /// Read from a file.
     Read {
-        /// The flows.
+        /// The flows that were read.
         traffic: Arc<Traffic>,
-        /// What the file holds.
+        /// A digest of the file's contents.
         digest: u64,
     },
 }
@@ -55,13 +55,13 @@ impl Library {
     }
 }
 
-/// Whether a name is a file of a trace, or a folder of them.
+/// Returns whether a name is a file of a trace, or a folder of them.
 fn is_trace(name: &str) -> bool {
     let path = Path::new(name);
     path.extension().is_some_and(|e| e == TRACE) || (name.contains('/') && path.is_dir())
 }
 
-/// What files of a trace end with, behind the number of their rank.
+/// The extension of a trace's files, behind the number of their rank.
 const TRACE: &str = "et";
 
 /// The files of all ranks: of the trace that `path` is a file of, or of the only one in a folder.
@@ -108,7 +108,7 @@ fn ranks(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files.into_iter().map(|(.., path)| path).collect())
 }
 
-/// Whether a name is a file of flows and not of the library.
+/// Returns whether a name is a file of flows and not of the library.
 fn is_file(name: &str) -> bool {
     let path = Path::new(name);
     path.extension().is_some_and(|e| e != "toml")
@@ -202,7 +202,7 @@ impl Source {
         Ok(Source::Read { traffic, digest })
     }
 
-    /// The flows.
+    /// Returns the flows themselves.
     pub(super) fn traffic(
         &self,
         name: &str,
@@ -219,7 +219,7 @@ impl Source {
         }
     }
 
-    /// What of it a result depends on.
+    /// Returns the part of it that a result depends on.
     pub(super) fn identity(&self) -> String {
         match self {
             Source::Described { load, text, .. } => format!("{load}\n{text}"),
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(found(&["t.0.et", "t.x"], "").unwrap(), ["t.0.et"]);
     }
 
-    /// Of racks and servers.
+    /// Makes racks with so many servers.
     fn fabric(library: &Library, count: u16, servers: u16) -> Racks {
         let info = library.fabric("opera-648", &[]).unwrap();
         Racks { count, servers, ..info.racks().unwrap().clone() }

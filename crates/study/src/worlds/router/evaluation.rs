@@ -18,21 +18,21 @@ const RATES: [f64; 15] =
 /// Shares of the peak rate of all cores.
 const SHARES: [f64; 8] = [0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.2];
 
-/// What one asks of the command line.
+/// An evaluation that is asked for on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct RouterQuestion {
     /// Applications; all if none.
     pub apps: Vec<String>,
     /// Techniques, with parameters if there are any; all if none.
     pub policies: Vec<String>,
-    /// Load against time.
+    /// The load over time.
     pub profile: RouterProfile,
     /// Seed of all random streams.
     pub seed: u64,
 }
 
 impl RouterInfo {
-    /// What an application receives.
+    /// Returns the traffic that an application receives.
     pub(super) fn question_traffic(&self, app: &App, question: &RouterQuestion) -> Traffic {
         let full_pps = 1e6 * self.model.rate_mpps(app, self.model.fastest());
         let evaluation = &self.model.spec().evaluation;

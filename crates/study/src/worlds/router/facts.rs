@@ -7,7 +7,7 @@ use super::RouterInfo;
 use crate::table::{real, text, Table};
 
 impl RouterInfo {
-    /// Values by name.
+    /// Returns values by name.
     #[must_use]
     pub fn facts(&self) -> Table {
         let s = self.model.spec();

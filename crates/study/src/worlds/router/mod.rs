@@ -30,14 +30,14 @@ const THESIS: [&str; 5] = ["polling", "napi", "power-save", "power-save-in-order
 /// The seed of every run.
 const SEED: u64 = 1;
 
-/// A router, read.
+/// A router, read from the library.
 #[derive(Clone, Debug)]
 pub struct RouterInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The model.
+    /// The router's model.
     pub model: Model,
-    /// Its description, with the values that were set.
+    /// The description, with the values that were set.
     pub text: String,
 }
 
@@ -106,7 +106,7 @@ fn failed(error: &RunError) -> StudyError {
     }
 }
 
-/// What every table says of a run.
+/// Columns of a run that every table has.
 const RUN_COLUMNS: [Head; 12] = [
     real("mpps"),
     real("power_w"),
@@ -140,7 +140,7 @@ fn run_values(run: &Run) -> Vec<Value> {
     ]
 }
 
-/// What every table says of a point of a profile.
+/// Columns of a point of a profile that every table has.
 const SLOT_COLUMNS: [Head; 8] = [
     integer("second"),
     real("load"),

@@ -6,26 +6,26 @@ use halfwink_units::Time;
 
 use crate::error::StudyError;
 
-/// How much comes.
+/// The rate at which packets come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
     /// Per cent of the highest rate of all cores at full speed.
     Percent(f64),
-    /// Packets per second.
+    /// A rate in packets per second.
     Pps(f64),
 }
 
 /// A load profile. Points are as long as the description's `evaluation.point_ms` says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RouterProfile {
-    /// That of the thesis' evaluation.
+    /// The profile of the thesis' evaluation.
     #[default]
     Evaluation,
     /// Loads of equal length, with lines between them.
     Loads(Vec<Load>),
     /// Loads of equal length that change at once.
     Steps(Vec<Load>),
-    /// From one load to another in so many milliseconds, each held for a point.
+    /// A ramp from one load to another in so many milliseconds, each held for a point.
     Ramp(Load, Load, f64),
 }
 

@@ -19,8 +19,8 @@ const KINDS: [&str; 2] = ["poisson", "constant"];
 const OVERLOAD: f64 = 1.5;
 
 impl ServerInfo {
-    /// What is carried when half as much again comes as both machines can: the thesis raised the
-    /// rate until it was not sustained.
+    /// Measures what is carried when half as much again comes as both machines can: the thesis
+    /// raised the rate until it was not sustained.
     ///
     /// # Errors
     /// If a run's books do not balance.

@@ -29,11 +29,11 @@ fn published(threshold: Option<u32>) -> Result<Choice, StudyError> {
 /// A point of the core studies.
 #[derive(Clone, Copy, Debug)]
 struct Design {
-    /// Of the big machine.
+    /// Speed of the big machine.
     big_speed: f64,
     /// Small over big workers.
     ratio: u32,
-    /// Of the small machine.
+    /// Speed of the small machine.
     speed: f64,
     /// Neither time nor power asleep.
     ideal: bool,
@@ -127,7 +127,7 @@ impl ServerInfo {
         self.designs(&designs)
     }
 
-    /// The same against the speed of small cores (Fig 3.7).
+    /// Tabulates the same against the speed of small cores (Fig 3.7).
     ///
     /// # Errors
     /// If a run's books do not balance.

@@ -187,7 +187,7 @@ impl World for Server {
     }
 }
 
-/// How many servers, and how requests are spread over them.
+/// Returns the number of servers, and how requests are spread over them.
 fn fleet(options: &Values) -> Result<Option<(u32, Dispatch)>, StudyError> {
     let dispatch = super::dispatch(options.text("dispatch").unwrap_or("random"))?;
     Ok(options.given("servers").map(|servers| (servers as u32, dispatch)))

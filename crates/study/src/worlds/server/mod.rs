@@ -37,9 +37,9 @@ const KEEPS_UP: f64 = 0.99;
 pub struct ServerInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The model.
+    /// The server's model.
     pub model: Model,
-    /// Its description, with the values that were set.
+    /// The description, with the values that were set.
     pub text: String,
 }
 
@@ -105,7 +105,7 @@ fn failed(error: &RunError, seed: u64) -> StudyError {
     }
 }
 
-/// What both machines carry together, in requests per second.
+/// Returns what both machines carry together, in requests per second.
 fn capacity(service: &Service) -> f64 {
     service.capacity(Side::Small) + service.capacity(Side::Big)
 }
@@ -150,7 +150,7 @@ impl ServerInfo {
         drawn.map_err(|error| failed(&error, question.seed))
     }
 
-    /// The same server with other values.
+    /// Returns the model of the same server with other values.
     fn with(&self, change: impl FnOnce(&mut Spec)) -> Result<Model, StudyError> {
         let mut spec = self.model.spec().clone();
         change(&mut spec);
@@ -182,7 +182,7 @@ impl ServerInfo {
     }
 }
 
-/// What every table says of a run.
+/// Columns of a run that every table has.
 const RUN_COLUMNS: [Head; 17] = [
     real("per_s"),
     real("power_w"),
@@ -206,7 +206,7 @@ const RUN_COLUMNS: [Head; 17] = [
 /// A run of one server or of many, to be shown.
 struct RunView<'a> {
     duration_s: f64,
-    /// How many servers.
+    /// Number of servers.
     servers: f64,
     tally: &'a Tally,
     machines: &'a [MachineUse; 2],
@@ -236,18 +236,18 @@ impl<'a> RunView<'a> {
 }
 
 impl RunView<'_> {
-    /// Whether all is answered that comes, if only by refusing it.
+    /// Returns whether all that comes is answered, if only by refusing it.
     fn keeps_up(&self) -> bool {
         let answered = self.tally.finished.iter().sum::<u64>() + self.tally.refused;
         answered as f64 >= KEEPS_UP * self.tally.arrived as f64
     }
 
-    /// Of requests, those that found both machines lost.
+    /// Returns the share of requests that found both machines lost.
     fn refused_pct(&self) -> f64 {
         100.0 * self.tally.refused as f64 / self.tally.arrived.max(1) as f64
     }
 
-    /// Of the time of both machines, that in which they were lost.
+    /// Returns the share of the time of both machines in which they were lost.
     fn lost_pct(&self) -> f64 {
         let lost_s: f64 = self.machines.iter().map(|machine| machine.state_s[4]).sum();
         50.0 * lost_s / self.duration_s / self.servers

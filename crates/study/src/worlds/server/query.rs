@@ -11,7 +11,7 @@ use crate::library::Library;
 use crate::table::{integer, real, text, Head, Kind, Table, Value};
 use crate::worlds::load::Read;
 
-/// What one asks of the command line.
+/// An evaluation that is asked for on the command line.
 #[derive(Clone, Debug)]
 pub struct ServerQuestion {
     /// Workloads; all if none.
@@ -23,13 +23,13 @@ pub struct ServerQuestion {
     /// Requests of each run at most: as many as a load has that ends, else [`REQUESTS`], or
     /// [`MOST`] with a goal, if not said. But for loads that end, the first tenth is left out.
     pub requests: Option<u64>,
-    /// How well results are to be known, if a run is to end then; not of fleets.
+    /// The precision at which a run ends, if it is to end so; not of fleets.
     pub goal: Option<Goal>,
-    /// How many servers, and how requests are spread over them.
+    /// The number of servers, and how requests are spread over them.
     pub fleet: Option<(u32, Dispatch)>,
     /// Shows what happened in each span of so many seconds.
     pub slot_s: Option<f64>,
-    /// Of all random streams.
+    /// The seed of all random streams.
     pub seed: u64,
 }
 
@@ -50,9 +50,9 @@ impl Default for ServerQuestion {
 
 /// Requests of a run, if not said.
 pub(super) const REQUESTS: u64 = 200_000;
-/// The same of a run that may end earlier.
+/// Requests of a run that may end earlier, if not said.
 const MOST: u64 = 20_000_000;
-/// How long a run without requests is.
+/// Length of a run without requests.
 const SILENCE: Time = Time::ns(100_000_000_000);
 
 /// Reads how requests are spread over a fleet: `random`, `round-robin`, `least` or `least:2`

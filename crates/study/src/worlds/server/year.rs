@@ -23,19 +23,19 @@ pub struct YearQuestion {
     pub policies: Vec<String>,
     /// A file of counts.
     pub counts: PathBuf,
-    /// How many servers, and how requests are spread: at random or in turn.
+    /// The number of servers, and how requests are spread: at random or in turn.
     pub fleet: (u32, Dispatch),
     /// Mean load, in per cent of what both machines of all servers carry; as counted if none.
     pub load_pct: Option<f64>,
-    /// How long: counts are repeated or cut off; once through them if none.
+    /// Length in days: counts are repeated or cut off; once through them if none.
     pub days: Option<f64>,
     /// Steady loads that are simulated, 2 at least.
     pub points: usize,
     /// Requests at each of them, at most.
     pub requests: u64,
-    /// How well each is to be known.
+    /// The precision that each result is to have.
     pub goal: Option<Goal>,
-    /// Of all random streams.
+    /// The seed of all random streams.
     pub seed: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for YearQuestion {
 /// The highest load that is simulated, over what both machines carry: closer to it, queues carry
 /// over from minute to minute.
 const HIGHEST: f64 = 0.95;
-/// What savings are against.
+/// The policy that savings are measured against.
 const BASELINE: &str = "always-on";
 /// Bad lines that are left out of a file of counts.
 const BAD_LINES: u64 = 1000;
@@ -129,7 +129,8 @@ impl Plan {
 }
 
 impl ServerInfo {
-    /// What a fleet draws and delays over a year of counts: a row for each workload and policy.
+    /// Tabulates what a fleet draws and delays over a year of counts: a row for each workload and
+    /// policy.
     ///
     /// Quasi-stationary: see [`halfwink_server::year`], also for when it does not hold. Savings are
     /// against `always-on`, which is played too. `load_pct`: the mean load that was asked for,
@@ -219,7 +220,7 @@ fn first_bad(counts: &Counts) -> String {
     counts.skipped.examples.first().map(ToString::to_string).unwrap_or_default()
 }
 
-/// From `servers` to `highest_pct`.
+/// Returns the cells from `servers` to `highest_pct`.
 fn load_values(plan: &Plan, servers: u32, full: f64, highest: f64) -> [Value; 6] {
     let step_s = plan.counts.step.as_s();
     let steps = plan.duration_s / step_s;
@@ -234,7 +235,7 @@ fn load_values(plan: &Plan, servers: u32, full: f64, highest: f64) -> [Value; 6]
     ]
 }
 
-/// From `requests` to `above_requests`.
+/// Returns the cells from `requests` to `above_requests`.
 fn year_values(year: &Year, always_on_j: f64) -> [Value; 12] {
     let ms = |s: Option<f64>| Value::from(s.map(|s| 1e3 * s));
     let each = (year.requests > 0.0).then(|| year.energy_j / year.requests);

@@ -15,7 +15,7 @@ use crate::table::{real, text, Table};
 const LATENCIES_US: [f64; 5] = [1000.0, 100.0, 50.0, 10.0, 1.0];
 /// The application of Table 6.1.
 const SWEPT: &str = "latency-sweep";
-/// Those of Sec 6.4.
+/// The applications of Sec 6.4.
 const APPLICATIONS: [&str; 4] = ["specjbb2005", "specweb2009", "tpc-c", "tpc-h"];
 /// Rates at which the driver is simulated below applications, in I/Os a second; what it takes in
 /// between is interpolated.
@@ -23,7 +23,7 @@ const RATES: [f64; 5] = [60e3, 110e3, 180e3, 250e3, 340e3];
 /// Rounds in which a rate and what the driver takes at it settle.
 const ROUNDS: usize = 30;
 
-/// What the driver takes at a rate.
+/// The costs of the driver at one rate.
 #[derive(Clone, Copy)]
 struct At {
     iops: f64,
@@ -31,7 +31,7 @@ struct At {
     handlers: f64,
 }
 
-/// Of one driver, by rate.
+/// The costs of one driver, by rate.
 struct Costs(Vec<At>);
 
 impl Costs {
@@ -134,7 +134,7 @@ impl Bench {
     }
 }
 
-/// What the single-threaded driver takes of its CPU for an I/O.
+/// Returns the time that the single-threaded driver takes of its CPU for an I/O.
 fn driver_us(info: &StorageInfo) -> f64 {
     let driver = &info.machine.spec().driver;
     let software = info.machine.slower() * driver.completion_us;
@@ -160,8 +160,9 @@ fn on_one_cpu(info: &StorageInfo, application: &Application) -> Found {
     }
 }
 
-/// A two-phase driver on the CPUs of the application: what it takes depends on the rate, and the
-/// rate on what it takes. A CPU on which the driver is all the time has nobody's cache to use up.
+/// Finds the rate of a two-phase driver on the CPUs of the application: what it takes depends on
+/// the rate, and the rate on what it takes. A CPU on which the driver is all the time has no cache
+/// of an application to use up.
 fn on_all_cpus(
     info: &StorageInfo,
     application: &Application,
@@ -197,7 +198,7 @@ fn on_all_cpus(
     }
 }
 
-/// What a policy takes by rate, with all CPUs issuing.
+/// Returns the costs of a policy by rate, with all CPUs issuing.
 fn costs(info: &StorageInfo, policy: &str) -> Result<Costs, StudyError> {
     let choice = Choice::parse("storage", policy)?;
     let (sockets, cores) = info.sockets();

@@ -15,10 +15,10 @@ use crate::world::Tables;
 
 /// The machines, by sockets.
 const MACHINES: [&str; 4] = ["sandybridge-e", "westmere-ep", "nehalem-ex", "westmere-ex"];
-/// That of Figs 6.6 to 6.9: its first socket completes, and its second issues, so that the CPUs
-/// that are counted are the driver's.
+/// The machine of Figs 6.6 to 6.9: its first socket completes, and its second issues, so that the
+/// CPUs that are counted are the driver's.
 const ONE_SOCKET: &str = "westmere-ep";
-/// That of Figs 6.10 to 6.15.
+/// The machine of Figs 6.10 to 6.15.
 pub(super) const MANY_SOCKETS: &str = "westmere-ex";
 /// I/Os before counting, and counted.
 const IOS: u64 = 60_000;
@@ -28,7 +28,7 @@ const RATES: [f64; 20] = [
     300.0, 350.0, 400.0, 450.0, 500.0,
 ];
 
-/// What Figs 6.8 and 6.9 compare.
+/// The drivers that Figs 6.8 and 6.9 compare.
 const DRIVERS: [(&str, &str); 3] =
     [("st", "single-thread"), ("mt-one-cpu", "same"), ("mt-one-socket", TURNS)];
 /// The CPUs of the hearing one's socket by turns, itself left out; of I/Os that come back in order,
@@ -49,7 +49,7 @@ fn choice(name: &str) -> Result<Choice, StudyError> {
 }
 
 impl Library {
-    /// What the work measured, as tables by name, with values set in every machine.
+    /// Returns what the work measured, as tables by name, with values set in every machine.
     ///
     /// | table | a row for |
     /// |---|---|
@@ -118,7 +118,8 @@ impl Bench {
         Ok(table)
     }
 
-    /// What short-circuits leave (Sec 6.2.1): issuers beside the CPU that hears, in its socket.
+    /// Measures what short-circuits leave (Sec 6.2.1), with issuers beside the CPU that takes the
+    /// device's interrupts, in its socket.
     fn parts(&self) -> Result<Table, StudyError> {
         let mut table = Table::new(&[text("parts"), real("iops"), real("us_per_io")]);
         let (info, policy) = (self.machine(ONE_SOCKET), choice("single-thread")?);
@@ -137,7 +138,7 @@ impl Bench {
         Ok(table)
     }
 
-    /// Where those who issue to the single-threaded driver are (Sec 6.2.1).
+    /// Measures the single-threaded driver with its issuers in different places (Sec 6.2.1).
     fn issuers(&self) -> Result<Table, StudyError> {
         let mut table = Table::new(&[text("issuers"), real("iops")]);
         let (info, policy) = (self.machine(ONE_SOCKET), choice("single-thread")?);
@@ -203,7 +204,7 @@ impl Bench {
         info.rows(&points, &load(), &RunControl::new())
     }
 
-    /// The same by how many CPUs of the last socket issue, and what one more changed.
+    /// Tabulates the same by how many CPUs of the last socket issue, and what one more changed.
     fn steps(&self, sockets: &Table) -> Table {
         let mut table = Table::new(&[&[text("policy")], &STEPS[..], &COST].concat());
         let (_, cores) = self.machine(MANY_SOCKETS).sockets();

@@ -62,7 +62,7 @@ pub(super) const OWN: [Head; 15] = [
     real("power_w"),
 ];
 
-/// What is played, apart from machine and technique.
+/// The load that is played, apart from machine and technique.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub path: Path,
@@ -118,7 +118,7 @@ impl Load {
     }
 }
 
-/// What lies between, by its word.
+/// Returns the path between issuer and device, by its word.
 pub(super) fn path(word: &str) -> Path {
     match word {
         "queue" => Path::Queue,

@@ -25,7 +25,7 @@ pub struct LoadAsked {
     pub path: PathBuf,
     /// The device's latency, if not what the trace says or the machine has.
     pub latency_us: Option<f64>,
-    /// Techniques, with parameters.
+    /// Techniques, with their parameters.
     pub policies: Vec<String>,
     /// A run for each; of a trace that is too long to be played as a whole, each has another part.
     pub seeds: Vec<u64>,
@@ -195,7 +195,7 @@ impl StorageInfo {
     }
 }
 
-/// How many I/Os go before, and how many are counted.
+/// Returns how many I/Os go before, and how many are counted.
 fn counted(issues: &[Issues]) -> (u64, u64) {
     let of = |issues: &Issues| match issues {
         Issues::Closed(_) => 0,

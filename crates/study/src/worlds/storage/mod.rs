@@ -19,7 +19,7 @@ use halfwink_techniques::{Choice, CompletionContext};
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// Where the library keeps machines of this world.
+/// The folder of machines of this world in the library.
 const FOLDER: &str = "machines/storage";
 
 /// A machine with a storage device, read.
@@ -27,9 +27,9 @@ const FOLDER: &str = "machines/storage";
 pub struct StorageInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The machine.
+    /// The described machine.
     pub machine: Machine,
-    /// Its description as it is used.
+    /// The description as it is used.
     text: String,
 }
 
@@ -67,7 +67,7 @@ impl StorageInfo {
         (it.sockets, it.cores_per_socket)
     }
 
-    /// What policies know of it.
+    /// Returns the properties of the machine that its policies are told.
     fn context(&self) -> CompletionContext {
         let it = &self.machine.spec().topology;
         let topology = Topology::uniform(it.sockets, it.cores_per_socket);

@@ -10,10 +10,10 @@ use crate::logs::Logs;
 use crate::parallel::parallel;
 use crate::table::{real, text, Head, Table, Value};
 
-/// What is played: a row for each policy and number of issuing CPUs.
+/// The runs to play: a row for each policy and number of issuing CPUs.
 #[derive(Clone, Debug)]
 pub struct StorageAsked {
-    /// Techniques, with parameters.
+    /// Techniques, with their parameters.
     pub policies: Vec<String>,
     /// Numbers of issuing CPUs.
     pub issuers: Vec<u16>,
@@ -25,11 +25,11 @@ pub struct StorageAsked {
     pub rate: Option<f64>,
     /// I/Os that are counted; as many go before.
     pub ios: u64,
-    /// Of all random streams.
+    /// The seed of all random streams.
     pub seed: u64,
 }
 
-/// A row's columns.
+/// Returns the columns of a row.
 fn heads() -> Vec<Head> {
     let ends = [real("latency_mean_us"), real("latency_p99_us"), real("energy_uj_per_io")];
     [&[text("policy")], &OWN[1..], &ends].concat()

@@ -209,7 +209,7 @@ fn logged(logs: &Logs, core: usize, policies: CorePolicies) -> CorePolicies {
     }
 }
 
-/// What a technique says of idle cores, as a value of the model.
+/// Returns what a technique says of idle cores, as a value of the model.
 fn power_down(choice: &Choice) -> Option<(String, String)> {
     let of = |modifier: &Choice| match modifier.technique().make {
         Make::Modifier(Modifier::PowerDown(mode)) => Some(mode),

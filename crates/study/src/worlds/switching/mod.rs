@@ -19,7 +19,7 @@ use crate::parallel::parallel;
 use crate::table::{integer, real, text, Table};
 use programs::{calls_table, cores_table, runs_table};
 
-/// Where the library keeps models of core switching.
+/// The folder of models of core switching in the library.
 const FOLDER: &str = "machines/switching";
 /// Power-up delays of the table of costs, in cycles of the core: none, that of the circuit (Strong
 /// 2013, Sec 3.3.1), those of Table 3.7.
@@ -28,7 +28,8 @@ const POWER_UPS: [f64; 4] = [0.0, 50.0, 250.0, 1000.0];
 const SEED: u64 = 1;
 /// Time to leave the powered-down state: 1000 cycles at 3 GHz (Mogul 2007, Sec 7.3).
 const POWER_UP_CYCLES: f64 = 1000.0;
-/// How much slower kernel code may be on an OS core: EV5, EV6, EV8 over EV4 (Mogul 2007, Table 1).
+/// Factors by which kernel code may be slower on an OS core: EV5, EV6, EV8 over EV4 (Mogul 2007,
+/// Table 1).
 const SLOWDOWNS: [f64; 4] = [1.0, 1.3, 1.87, 2.14];
 
 /// A model of core switching, read.
@@ -36,7 +37,7 @@ const SLOWDOWNS: [f64; 4] = [1.0, 1.3, 1.87, 2.14];
 pub struct SwitchingInfo {
     /// Name it was asked for by.
     pub name: String,
-    /// The model.
+    /// The model of core switching.
     pub model: Model,
     input: Input,
 }

@@ -5,10 +5,10 @@ use halfwink_switching::{CoreResult, Run};
 use super::Cell;
 use crate::table::{real, text, Head, Table, Value};
 
-/// Which program, where.
+/// The columns that identify a program's run.
 const KEY: [Head; 4] = [text("workload"), text("variant"), text("configuration"), text("kernel")];
 
-/// What is said of a core.
+/// Columns of a core.
 pub(super) const CORES: [Head; 10] = [
     text("core"),
     real("user_pct"),

@@ -24,12 +24,12 @@ use crate::table::Table;
 use modes::{Bench, Mode, Outcome};
 pub use question::PreheatQuestion;
 
-/// What was found of a recording's requests.
+/// The results of playing a recording's requests.
 pub(super) struct Found {
     requests: Requests,
     machine: Machine,
     level: CacheLevel,
-    /// What is loaded, and what each training request left.
+    /// The lines that are loaded; `training` has what each training request left.
     set: LineSet,
     training: Vec<Training>,
     outcomes: Vec<Outcome>,
@@ -157,7 +157,7 @@ impl Bench<'_> {
     }
 }
 
-/// How requests were cut, in words.
+/// Returns a description of how requests were cut.
 pub(super) fn cut_name(cut: Cut) -> String {
     match cut {
         Cut::Alone => "request marks".to_owned(),

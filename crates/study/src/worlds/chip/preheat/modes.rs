@@ -9,14 +9,14 @@ use halfwink_units::Time;
 use super::PreheatQuestion;
 use crate::error::StudyError;
 
-/// What happens before a request.
+/// The state of the core before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The core waits with its supply on.
     Warm,
-    /// It sleeps, and the request's arrival wakes it.
+    /// The core sleeps, and the request's arrival wakes it.
     Cold,
-    /// It is woken ahead.
+    /// The core is woken ahead.
     WakeOnly,
     /// ... and loads the set.
     Preheated,
@@ -42,7 +42,7 @@ impl Mode {
     }
 }
 
-/// What one request did in one mode.
+/// The outcome of one request in one mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) mode: Mode,
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     pub(super) l3_misses: u64,
     pub(super) lines: u64,
     pub(super) loaded: u64,
-    /// Of the lines of the set, touched by the request.
+    /// Number of lines of the set that the request touched.
     pub(super) useful: u64,
     pub(super) touched: u64,
     pub(super) preheat: Time,
@@ -61,7 +61,7 @@ pub(super) struct Outcome {
     pub(super) energy_j: f64,
 }
 
-/// Where requests are played.
+/// The machine and settings with which requests are played.
 pub(super) struct Bench<'a> {
     pub(super) machine: &'a Machine,
     pub(super) question: &'a PreheatQuestion,
@@ -81,7 +81,7 @@ impl Bench<'_> {
         Ok(play(self.machine, request, &request.state, length, trial, codes, &control)?)
     }
 
-    /// What a request that was played cold leaves in the caches.
+    /// Returns the lines that a request leaves in the caches when it is played cold.
     pub(super) fn dump(
         &self,
         request: &Request,
@@ -148,7 +148,7 @@ impl Bench<'_> {
         })
     }
 
-    /// How long loading the set takes in three orders of its lines.
+    /// Returns how long loading the set takes in three orders of its lines.
     pub(super) fn orders(
         &self,
         request: &Request,

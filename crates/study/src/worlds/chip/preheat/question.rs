@@ -6,7 +6,7 @@ use halfwink_units::Time;
 
 use crate::error::StudyError;
 
-/// How to play requests.
+/// The settings with which requests are played.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreheatQuestion {
     /// Requests to measure at most.
@@ -15,7 +15,7 @@ pub struct PreheatQuestion {
     pub training: usize,
     /// Sleep before each, in microseconds.
     pub sleep_us: f64,
-    /// From the announcement to the arrival, in microseconds.
+    /// Time from the announcement to the arrival, in microseconds.
     pub lead_us: f64,
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Prepared;
 
-/// Of each window, what was measured under each technique.
+/// The measurements of each window, under each technique.
 pub(super) type Windows = Vec<Vec<Measured>>;
 
 /// The least number of windows that has intervals, as `halfwink_engine::confidence` has it.
@@ -16,11 +16,11 @@ const LEAST_WINDOWS: f64 = 32.0;
 /// A figure with its interval of 95 %; without one where there are too few windows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// The estimate.
+    /// The estimate itself.
     pub value: Option<f64>,
-    /// Lower end.
+    /// The lower end of the interval.
     pub low: Option<f64>,
-    /// Upper end.
+    /// The upper end of the interval.
     pub high: Option<f64>,
 }
 
@@ -36,26 +36,27 @@ impl Interval {
     }
 }
 
-/// What a technique did in the windows. Energies are modelled.
+/// The estimates of a technique over the windows. Energies are modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct SampledTechnique {
     /// The technique with its parameters.
     pub technique: String,
-    /// Instructions measured.
+    /// Number of instructions measured.
     pub instructions: u64,
     /// Cycles for each instruction.
     pub cpi: Interval,
     /// Instructions for each cycle.
     pub ipc: Interval,
-    /// Of the core, in joules.
+    /// Energy of the core for each instruction, in joules.
     pub core_energy_j_per_instruction: Interval,
-    /// Of the whole chip with its memory, in joules.
+    /// Energy of the whole chip with its memory for each instruction, in joules.
     pub energy_j_per_instruction: Interval,
     /// Length that 99 % of the stalls that memory ended do not exceed, in nanoseconds.
     pub memory_stall_p99_ns: Interval,
     /// Core energy saved in the same windows, in per cent of the baseline's; none of itself.
     pub core_energy_saving_pct: Option<Interval>,
-    /// The same of all energy.
+    /// Energy of the whole saved in the same windows, in per cent of the baseline's; none of
+    /// itself.
     pub energy_saving_pct: Option<Interval>,
     /// Time lost, in per cent of the baseline's.
     pub slowdown_pct: Option<Interval>,
@@ -127,8 +128,9 @@ fn row(
     }
 }
 
-/// What of `value` a technique has for what the baseline has, in the same windows. Both end within
-/// some cycles of the same instruction: each is taken for one instruction of its own.
+/// Estimates the ratio of `value` under a technique to that under the baseline, in the same
+/// windows. Both end within some cycles of the same instruction: each is taken for one instruction
+/// of its own.
 fn paired(own: &[Measured], base: &[&Measured], value: fn(&Measured) -> f64) -> Estimate {
     let each = |m: &Measured| value(m) / m.instructions as f64;
     let total: f64 = base.iter().map(|m| each(m)).sum();

@@ -24,14 +24,14 @@ use super::adapt::{adapted, gating_policy};
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// What samples say of a workload on a machine. Every energy is modelled.
+/// The estimates that samples of a workload give on a machine. Every energy is modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// Name of the workload.
     pub workload: String,
     /// Name of the machine.
     pub machine: String,
-    /// Of requests: `open` or `closed`.
+    /// The load of requests: `open` or `closed`.
     pub load: &'static str,
     /// Instructions of the whole stream, those before the first window included.
     pub instructions: u64,
@@ -47,7 +47,7 @@ pub struct Sample {
     pub first: u64,
     /// Reads that missed the third level, without time, from the first window to the end.
     pub l3_misses: u64,
-    /// Of these, those that filled a way in which nothing had ever been.
+    /// Number of these that filled a way in which nothing had ever been.
     pub l3_cold_fills: u64,
     /// One row for each technique, the baseline first.
     pub results: Vec<SampledTechnique>,
@@ -144,7 +144,7 @@ impl Library {
 /// A window by its number, and what was measured of it under each technique.
 type Numbered = (u64, Vec<Measured>);
 
-/// Those who play windows, each on a core of the host.
+/// Threads that play windows, each on a core of the host.
 struct Crew {
     windows: Mutex<Receiver<Window>>,
     done: Mutex<Result<Vec<Numbered>, StudyError>>,
@@ -180,7 +180,7 @@ impl Crew {
         }
     }
 
-    /// What was measured, in the order of the windows.
+    /// Returns all measurements, in the order of the windows.
     fn finish(self) -> Result<Windows, StudyError> {
         let mut all = self.done.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         all.sort_by_key(|&(index, _)| index);

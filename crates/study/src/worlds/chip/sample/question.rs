@@ -8,29 +8,29 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// How windows lie in the stream.
+/// The positions of windows in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// As many as fit, but no more than [`SampleQuestion::WINDOWS`].
+    /// As many windows as fit, but no more than [`SampleQuestion::WINDOWS`].
     Default,
-    /// So many, evenly.
+    /// This number of windows, at equal distances.
     Windows(u64),
     /// One every so many instructions.
     Period(u64),
 }
 
-/// What to sample, by names.
+/// A workload to sample, given by names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleQuestion {
     /// One program on one core.
     pub workload: String,
     /// A machine, and values to set in it.
     pub machine: String,
-    /// Path and value.
+    /// Values to set in the machine, by path.
     pub set: Vec<(String, String)>,
     /// Techniques; the first one is what others are compared with.
     pub techniques: Vec<String>,
-    /// Where windows are.
+    /// The positions of windows.
     pub spacing: Spacing,
     /// Instructions measured of each window.
     pub unit: u64,
@@ -88,7 +88,7 @@ impl SampleQuestion {
         ))
     }
 
-    /// Where windows begin.
+    /// Returns where windows begin.
     fn cut(&self, total: u64) -> Result<Cut, StudyError> {
         if self.unit == 0 {
             return Err(StudyError::Usage("unit 0: expected at least 1 instruction".to_owned()));

@@ -22,12 +22,12 @@ pub struct ChangePct {
     pub interval: Option<(f64, f64)>,
 }
 
-/// What a recording says of a second level that is split.
+/// The advice on a split second level, from a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SplitAdvice {
-    /// Of the cache.
+    /// Number of ways of the cache.
     pub ways: usize,
-    /// What the kernel's ways hold.
+    /// The references that go to the kernel's ways.
     pub route: &'static str,
     /// Ways for the kernel, of the split with the shortest time.
     pub kernel_ways: u8,
@@ -38,7 +38,7 @@ pub struct SplitAdvice {
     /// Change of its energy: the core's leakage and clock over that time, and memory's accesses.
     /// Modelled.
     pub energy: ChangePct,
-    /// Whether the whole interval of the time is a gain, so that splitting is worth anything.
+    /// True if the whole interval of the time is a gain, so that splitting is worth anything.
     pub worth_it: bool,
 }
 
@@ -145,7 +145,8 @@ fn fixed(
     replay(stream, &setup, Box::new(Fixed::new(rule))).expect("a split that leaves ways to both")
 }
 
-/// What a quantity of `split` is more than that of `whole`, part by part of the same instructions.
+/// Returns by how much a quantity of `split` exceeds that of `whole`, part by part of the same
+/// instructions.
 fn change(whole: &Replayed, split: &Replayed, of: impl Fn(&Cost) -> f64) -> ChangePct {
     let mut ratio = Estimator::new(Goal::NONE);
     let mut before = [Cost::default(); 2];

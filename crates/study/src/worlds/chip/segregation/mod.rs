@@ -17,7 +17,7 @@ pub use advice::{ChangePct, SplitAdvice};
 use schemes::{schemes, Scheme, KINDS};
 use tables::{curve_table, fact_table, scheme_table};
 
-/// What is swept, and how it is counted.
+/// The settings of a sweep of segregated caches: what is swept, and how it is counted.
 #[derive(Clone, Debug)]
 pub struct SegregationSweep {
     /// Each first-level cache: `16KB:2` (Nellans 2014, Table 5.4).
@@ -30,18 +30,18 @@ pub struct SegregationSweep {
     pub write_backs: bool,
     /// Stores wait for their line.
     pub stores_stall: bool,
-    /// By what references take sides.
+    /// The property by which references take sides.
     pub sides: Sides,
     /// Published epochs are this much longer than those of the policies here.
     pub epochs_shortened_by: u64,
     /// Kinds of schemes to play beside `lru`; all if none are named.
     pub only: Vec<String>,
-    /// What each first-level cache keeps apart in banks of its own, if anything.
+    /// The references that each first-level cache keeps apart in banks of its own, if any.
     pub l1_split: Option<Route>,
 }
 
 impl Default for SegregationSweep {
-    /// As published, on recorded workloads some million instructions long.
+    /// Returns the published settings, on recorded workloads some million instructions long.
     fn default() -> SegregationSweep {
         SegregationSweep {
             l1: "16KB:2".to_owned(),
@@ -136,7 +136,7 @@ impl SegregationSweep {
         Ok((l1, l2, first.unwrap_or(Rule::LRU)))
     }
 
-    /// How a second level is played.
+    /// Returns the settings with which a second level is played.
     fn setup(&self, geometry: Geometry) -> ReplaySetup {
         ReplaySetup {
             geometry,

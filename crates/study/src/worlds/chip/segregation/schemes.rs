@@ -7,7 +7,7 @@ use halfwink_policy::segregation::{
 
 use super::SegregationSweep;
 
-/// Kinds of schemes.
+/// The kinds of schemes, by name.
 pub(super) const KINDS: [&str; 10] = [
     "lru",
     "bank-partition",
@@ -27,7 +27,7 @@ pub(super) const BY_SHARE: &str = "insertion-by-share";
 /// A way to share the cache.
 pub(super) struct Scheme {
     pub(super) name: &'static str,
-    /// What a static one sets; the route and look-up that an adaptive one is confined to.
+    /// The rule that a static scheme sets. An adaptive one is confined to its route and look-up.
     pub(super) rule: Rule,
     pub(super) replacement: Replacement,
     pub(super) adaptive: Option<fn(&SegregationSweep, Rule) -> SegregationPolicy>,

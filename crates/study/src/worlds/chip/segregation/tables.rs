@@ -7,7 +7,7 @@ use super::schemes::{Scheme, BY_SHARE};
 use super::SegregationSweep;
 use crate::table::{integer, real, text, Head, Kind, Table, Value};
 
-/// What is told of a scheme.
+/// Columns of the table of schemes.
 const SCHEMES: [Head; 23] = [
     text("scheme"),
     text("route"),
@@ -86,8 +86,8 @@ pub(super) fn scheme_table(rows: &[(&Scheme, &Replayed)], sweep: &SegregationSwe
     table
 }
 
-/// When an allocation became near constant: from then on, whatever was kept for longer than it
-/// takes to try it is within a way of what is kept at last.
+/// Returns when an allocation became near constant: from then on, whatever was kept for longer than
+/// it takes to try it is within a way of what is kept at last.
 fn converged(found: &Replayed, sweep: &SegregationSweep) -> u64 {
     let tried = AllocatorParameters::published().shortened(sweep.epochs_shortened_by);
     let ends = found.rules.iter().skip(1).map(|&(at, _)| at).chain([u64::MAX]);
