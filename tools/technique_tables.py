@@ -63,9 +63,10 @@ def details() -> str:
     for family, techniques in families().items():
         title, page = FAMILIES[family]
         parts += [f"## {family}: {title}", f"How they decide: [{page}]({page})."]
-        rows = ["| technique | worlds | what it does | source |", "|---|---|---|---|"]
+        rows = ["| technique | worlds | what it does | needs | source |", "|" + "---|" * 5]
         rows += [
-            f"| `{t['name']}` | {', '.join(t['worlds'])} | {t['title']} | {t['source']} |"
+            f"| `{t['name']}` | {', '.join(t['worlds'])} | {t['title']} | "
+            f"{t['available']}: {t['how']} | {t['source']} |"
             for t in techniques
         ]
         parts.append("\n".join(rows))

@@ -71,8 +71,8 @@ fn parameters<'py>(py: Python<'py>, all: &[Parameter]) -> PyResult<Vec<Bound<'py
     all.iter().map(|p| parameter(py, p)).collect()
 }
 
-/// All techniques of all worlds: name, family, worlds, title, source, parameters, and whether it is
-/// added to others.
+/// All techniques of all worlds: name, family, worlds, title, source, parameters, whether an
+/// operator can use it today and how, and whether it is added to others.
 #[pyfunction]
 pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let entry = |t: &Technique| {
@@ -83,6 +83,9 @@ pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             dict.set_item(key, value)?;
         }
         dict.set_item("worlds", t.worlds)?;
+        dict.set_item("available", t.available.needs.name())?;
+        dict.set_item("how", t.available.how)?;
+        dict.set_item("is_usual", t.available.is_usual)?;
         dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
         dict.set_item("parameters", parameters(py, t.parameters)?)?;
         Ok(dict)

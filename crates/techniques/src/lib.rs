@@ -34,4 +34,4 @@ pub use list::{
     Preheating, Segregation, Technique,
 };
 pub use parameter::{Default, Parameter, Range, Setting, Values};
-pub use rows::{CircuitsContext, CompletionContext, GatingContext};
+pub use rows::{Availability, Available, CircuitsContext, CompletionContext, GatingContext};

@@ -15,7 +15,7 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_units::Time;
 
 use crate::node::NodePart;
-use crate::rows::{self, CircuitsContext, CompletionContext, GatingContext};
+use crate::rows::{self, Available, CircuitsContext, CompletionContext, GatingContext};
 use crate::{router, server, Choice, Error, Parameter};
 
 /// A way to save energy that can be compared with others.
@@ -30,6 +30,8 @@ pub struct Technique {
     pub title: &'static str,
     /// The publication that it comes from.
     pub source: &'static str,
+    /// Whether an operator can use it today, and how.
+    pub available: Available,
     /// The parameters that can be chosen.
     pub parameters: &'static [Parameter],
     /// The constructor of its policy or change, by family.
@@ -236,6 +238,7 @@ mod tests {
             let twice = all[..n].iter().any(|other| other.name == name && shared(other));
             assert!(!twice, "{name} twice");
             assert!(!technique.worlds.is_empty(), "{name}");
+            assert!(!technique.available.how.is_empty(), "{name}");
             for (m, parameter) in technique.parameters.iter().enumerate() {
                 let first = technique.parameters.iter().position(|p| p.name == parameter.name);
                 assert_eq!(first, Some(m), "{name}:{}", parameter.name);

@@ -107,7 +107,7 @@ def _techniques() -> Listing:
     entries = _core.techniques()
     for entry in entries:
         entry["settings"] = " ".join(f"{p['name']}={p['default']}" for p in entry["parameters"])
-    return entries, ["name", "family", "worlds", "settings", "title"]
+    return entries, ["name", "family", "worlds", "available", "settings", "title"]
 
 
 def _worlds() -> Listing:

@@ -5,6 +5,7 @@
 use halfwink_policy::gating::{AlwaysOn, GatingPolicy, IdleGate, IdleMenu, IdleMenuParameters};
 use halfwink_units::Time;
 
+use super::availability::{silicon, today};
 use super::gating::{GatingContext, GATING};
 use crate::{Change, Choice, Delays, Gating, Make, Modifier, Parameter, Technique};
 
@@ -32,6 +33,7 @@ fn menu(choice: &Choice, core: &GatingContext) -> GatingPolicy {
 
 const ON_A_CHIP: Technique = Technique {
     name: "",
+    available: silicon("an idle state that no processor has"),
     family: "c-states",
     worlds: &["chip"],
     title: "",
@@ -58,6 +60,7 @@ const fn in_state(name: &'static str, how: Gating) -> Make {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "c1e",
+        available: today("cpupower idle-set, with C1E enabled in firmware"),
         title: "Linux' menu governor with C1 and C1E",
         source: "Linux, intel_idle.c",
         parameters: MENU,
@@ -66,6 +69,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c6",
+        available: today("cpupower idle-set, with C6 enabled in firmware"),
         title: "Linux' menu governor with C1 and C6, in which a core loses its caches",
         source: "Linux, intel_idle.c",
         parameters: MENU,
@@ -88,6 +92,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "pc1a",
+        available: silicon("a package state that hardware enters while all cores are in C1"),
         title: "what cores share sleeps while all of them are halted in C1",
         source: "Antoniou 2022 (AgilePkgC), PC1A",
         make: Make::Gating(Gating {
@@ -101,6 +106,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "package-sleep",
+        available: silicon("a package state that hardware enters while all cores are halted"),
         title: "what cores share sleeps while all of them are halted, whatever they do meanwhile",
         source: "Antoniou 2022 (AgilePkgC)",
         make: Make::Modifier(Modifier::Chip(|_| Change::PackageSleep)),

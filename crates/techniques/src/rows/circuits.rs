@@ -3,6 +3,7 @@
 use halfwink_policy::circuits::{Choose, Needed, Plan, Still, Turns, Week, WeekParameters};
 use halfwink_units::Time;
 
+use super::availability::{silicon, today, usual};
 use crate::{Choice, Make, Parameter, Technique};
 
 /// A fabric as policies of circuits know it.
@@ -38,6 +39,7 @@ const WEEK: Parameter = Parameter::number("week_us", "us", 0.0, (1e-3, 1e10))
 
 const CIRCUITS: Technique = Technique {
     name: "",
+    available: silicon("an optical circuit switch, and hosts that follow its schedule"),
     family: "circuits",
     worlds: &["fabric", "racks"],
     title: "",
@@ -69,9 +71,15 @@ fn week(choice: &Choice, fabric: &CircuitsContext, plan: Plan) -> WeekParameters
 }
 
 pub(super) const TECHNIQUES: &[Technique] = &[
-    Technique { name: "packet-switch", title: "no circuits: all packets go at once", ..CIRCUITS },
+    Technique {
+        name: "packet-switch",
+        available: usual("packet switches of today"),
+        title: "no circuits: all packets go at once",
+        ..CIRCUITS
+    },
     Technique {
         name: "static-circuits",
+        available: today("fibres or an optical patch panel"),
         title: "one matching for ever: each host sends to the next",
         make: Make::Circuits(|_, fabric| Box::new(Still::ring(fabric.hosts, 1))),
         ..CIRCUITS

@@ -8,6 +8,7 @@ use halfwink_policy::completion::{
 use halfwink_policy::scaling::{Depth, L3fwdPause, Napi, Polling, ScalingPolicy, Suricata};
 use halfwink_units::Time;
 
+use super::availability::{kernel, silicon, today, usual};
 use crate::{Choice, Error, Make, Parameter, Technique};
 
 /// The properties of a machine that its policies of completions are told.
@@ -70,6 +71,7 @@ const THREADS: Parameter = Parameter::whole("threads", 4, (1, 4096)).about("that
 
 const COMPLETION: Technique = Technique {
     name: "",
+    available: kernel("a driver with two phases of completion"),
     family: "completion",
     worlds: &["storage"],
     title: "",
@@ -112,6 +114,7 @@ fn direct(mapping: Direct, machine: &CompletionContext) -> CompletionPolicy {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "single-thread",
+        available: today("drivers with one queue and one interrupt"),
         title: "one CPU hears and completes all, as the shipped driver does",
         source: "Nellans 2014, Sec 6.2.1",
         ..COMPLETION
@@ -125,6 +128,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "issuer",
+        available: today("/sys/block/*/queue/rq_affinity = 2"),
         title: "back to the CPU that issued, wherever that is",
         source: "Nellans 2014, Sec 6.3.3",
         make: Make::Completion(|_, machine| boxed(Issuer, machine)),
@@ -163,6 +167,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "interleaved-tags",
+        available: today("a ublk server of several threads"),
         title: "threads of the hearing CPU's cache, by the I/O's tag",
         source: "ublk's server of several threads",
         parameters: &[SPARES, THREADS],
@@ -174,6 +179,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "msi-x",
+        available: silicon("a device that interrupts the CPU that issued"),
         title: "the device interrupts the CPU that issued",
         source: "Nellans 2014, Sec 6.5: named, not built",
         make: Make::Completion(|_, machine| direct(Direct::MSI_X, machine)),
@@ -181,6 +187,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "multi-queue",
+        available: usual("blk-mq on devices with a queue for each CPU"),
         title: "a request queue and an interrupt for each CPU",
         source: "Linux 3.13, blk-mq; Nellans 2014, Sec 6.5",
         make: Make::Completion(|_, machine| direct(Direct::MULTI_QUEUE, machine)),
@@ -188,6 +195,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "polled",
+        available: today("io_uring with IOPOLL, or SPDK"),
         title: "a queue for each CPU, which asks it for ever",
         source: "SPDK",
         make: Make::Completion(|_, machine| direct(Direct::POLLED, machine)),
@@ -195,6 +203,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "hybrid-poll",
+        available: today("Linux 4.10 to 6.1: /sys/block/*/queue/io_poll_delay = 0"),
         title: "the same, asleep for the first half of what an I/O takes",
         source: "Linux 4.10, io_poll_delay",
         make: Make::Completion(|_, machine| direct(Direct::HYBRID_POLL, machine)),

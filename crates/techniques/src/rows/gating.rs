@@ -7,6 +7,7 @@ use halfwink_policy::gating::{
 };
 use halfwink_units::Time;
 
+use super::availability::{bound, kernel, silicon, today, usual};
 use crate::{Change, Choice, Delays, Gating, Make, Parameter, Plan, Technique};
 
 /// The properties of a core that a world tells to the techniques that put it to sleep.
@@ -37,6 +38,7 @@ pub(super) const GATING: Gating = Gating {
 
 const ON_A_CHIP: Technique = Technique {
     name: "",
+    available: silicon("cores with power switches that wake within nanoseconds"),
     family: "gating",
     worlds: &["chip"],
     title: "",
@@ -94,6 +96,7 @@ fn ns(ns: f64) -> Time {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "always-on",
+        available: today("boot with idle=poll, or run cpupower idle-set -D 0"),
         worlds: &["chip", "toy"],
         title: "never gated: the baseline",
         make: Make::Gating(Gating { retention: false, delays: |_| Delays::Never, ..GATING }),
@@ -101,12 +104,14 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "clock-gate",
+        available: today("C1 alone: cpupower idle-set -D 2"),
         title: "stops the clock of a core that waits, gates nothing: a baseline apart",
         make: Make::Gating(Gating { retention: false, change: Change::GatedClock, ..GATING }),
         ..ON_A_CHIP
     },
     Technique {
         name: "idle-gate",
+        available: today("disable every other idle state with cpupower idle-set"),
         worlds: &["chip", "toy"],
         title: "gates while the OS has halted the core, as a deep C-state does",
         make: Make::Gating(Gating {
@@ -118,6 +123,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "idle-adaptive",
+        available: kernel("a cpuidle governor of its own"),
         worlds: &["chip", "toy"],
         title: "as idle-gate, but not for idle times expected to be too short",
         source: "Mogul 2007, Sec 5.6",
@@ -130,6 +136,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "idle-menu",
+        available: usual("the menu governor, which Linux runs unless told otherwise"),
         worlds: &["chip", "toy"],
         title: "stops the clock or gates, by how long Linux' menu governor predicts idle times",
         source: "Linux, cpuidle/governors/menu.c",
@@ -143,6 +150,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "mapg-counter",
+        available: silicon("power switches that wake in nanoseconds, and a predictor of stalls"),
         title: "gates long memory stalls, guesses their end from past ones",
         source: "Strong 2013, Sec 2.3.3",
         parameters: &[EXPECTATION],
@@ -151,6 +159,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "tap",
+        available: silicon(
+            "power switches that wake in nanoseconds, and tokens in caches and memory",
+        ),
         title: "gates for as long as tokens from caches and memory promise",
         source: "Strong 2013, Sec 2.3.4",
         parameters: &[Parameter::words("wake", &["first", "last"])
@@ -167,6 +178,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "tap-or-mapg",
+        available: silicon("the hardware of tap and of mapg-counter"),
         title: "tap or mapg-counter, whichever gains more on this workload",
         source: "Strong 2013, ch. 5",
         parameters: &[EXPECTATION],
@@ -181,6 +193,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "fupg",
+        available: silicon("power switches for execution units alone"),
         title: "gates the execution units after an idle time, harm bounded",
         source: "Strong 2013, Sec 2.4",
         parameters: &[
@@ -209,6 +222,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "dvfs-oracle",
+        available: bound("every frequency is tried on the whole run before one is chosen"),
         family: "dvfs",
         title: "the frequency and voltage with the least product of energy and delay",
         source: "Strong 2013, Sec 2.4",
@@ -217,6 +231,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "dvfs-mean",
+        available: today("measure once at full speed, then cpupower frequency-set"),
         family: "dvfs",
         title: "the least frequency that is predicted to cost at most 5 %",
         source: "Strong 2013, Sec 2.4; Dhiman and Rosing 2007",
@@ -227,6 +242,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "oracle",
+        available: bound("the end of every stall is known when it begins"),
         title: "knows every stall's end: the most that gating can save",
         source: "Strong 2013, Sec 2.4",
         make: Make::Gating(Gating {

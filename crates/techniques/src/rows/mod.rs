@@ -1,5 +1,6 @@
 //! The rows of the list, a file for each family.
 
+mod availability;
 mod c_states;
 mod circuits;
 mod completion;
@@ -13,6 +14,7 @@ mod steering;
 mod switching;
 mod wake_up;
 
+pub use availability::{Availability, Available};
 pub use circuits::CircuitsContext;
 pub(crate) use completion::resting;
 pub use completion::CompletionContext;

@@ -8,6 +8,7 @@ use halfwink_policy::scaling::{
 };
 use halfwink_units::Time;
 
+use super::availability::{bound, kernel, silicon, today, usual};
 use crate::node::{Dispatch, Idler, Machine, NodePart, Plan, Slot};
 use crate::{Choice, Make, Parameter, Technique};
 
@@ -95,6 +96,7 @@ const ON_A_NODE: Technique = Technique {
     worlds: &["node"],
     title: "",
     source: "-",
+    available: today(""),
     parameters: &[],
     make: Make::Node(IDLE),
 };
@@ -123,6 +125,7 @@ const HOLD: &[Parameter] = &[Parameter::number("hold_us", "us", 50.0, (0.0, 1e6)
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "menu",
+        available: usual("cpuidle.governor=menu, Linux' default"),
         title: "Linux' menu governor over all idle states of the machine",
         source: "Linux, cpuidle/governors/menu.c",
         make: idle(&[], |_, machine| governor(machine, ladder(machine), menu)),
@@ -130,6 +133,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "teo",
+        available: today("cpuidle.governor=teo"),
         title: "Linux' timer events oriented governor over all idle states of the machine",
         source: "Linux, cpuidle/governors/teo.c",
         make: idle(&[], |_, machine| governor(machine, ladder(machine), teo)),
@@ -137,6 +141,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "always-on",
+        available: today("idle=poll, or a PM QoS latency limit of 0"),
         title: "idle cores spin and never halt (idle=poll)",
         source: "Linux, admin-guide/pm/cpuidle.rst",
         make: idle(&[], |_, machine| Idler::Rest {
@@ -147,6 +152,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c1",
+        available: today("cpupower idle-set -D 1, or a PM QoS latency limit of 1 us"),
         title: "idle cores halt in C1 and nothing deeper, as vendors advise for latency",
         source: "Linux, admin-guide/pm/cpuidle.rst",
         make: idle(&["c1"], |_, machine| gate(machine, "c1", |_| Box::new(AlwaysOn))),
@@ -154,6 +160,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c1e",
+        available: today("cpupower idle-set -D 3"),
         title: "Linux' menu governor with C1 and C1E",
         source: "Linux, intel_idle.c",
         make: idle(&["c1", "c1e"], |_, machine| menu_with(machine, "c1e")),
@@ -161,6 +168,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c6",
+        available: today("cpupower idle-set"),
         title: "Linux' menu governor with C1 and C6",
         source: "Linux, intel_idle.c",
         make: idle(&["c1", "c6"], |_, machine| menu_with(machine, "c6")),
@@ -168,6 +176,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c6a",
+        available: silicon("AgileWatts' C6A"),
         title: "an idle core is gated at once, its caches and registers kept, in place of C1",
         source: "Yahya 2022 (AgileWatts), C6A",
         make: idle(&["c1", "c6a"], |_, machine| {
@@ -177,6 +186,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c6ae",
+        available: silicon("AgileWatts' C6AE"),
         title: "the same at the least voltage and frequency, in place of C1E",
         source: "Yahya 2022 (AgileWatts), C6AE",
         make: idle(&["c1", "c6ae"], |_, machine| {
@@ -186,6 +196,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "idle-adaptive",
+        available: kernel("a cpuidle governor of one's own"),
         title: "the deepest state, but not for idle times expected to be too short",
         source: "Mogul 2007, Sec 5.6",
         make: idle(&["c1"], |_, machine| {
@@ -195,6 +206,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "oracle",
+        available: bound("nobody knows when the next request comes"),
         title: "knows when the next request comes: the most that the deepest state can save",
         source: "Strong 2013, Sec 2.4",
         make: idle(&["c1"], |_, machine| {
@@ -204,6 +216,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "pc1a",
+        available: silicon("AgilePkgC's PC1A"),
         title: "idle cores halt in C1; while all do, what they share sleeps",
         source: "Antoniou 2022 (AgilePkgC), PC1A",
         make: Make::Node(NodePart {
@@ -216,6 +229,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "package-sleep",
+        available: silicon("AgilePkgC's PC1A"),
         family: "package",
         title: "what cores share sleeps while all of them are idle, however deep",
         source: "Antoniou 2022 (AgilePkgC)",
@@ -224,6 +238,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "pc6",
+        available: today("firmware: package C-state limit C6"),
         family: "package",
         title: "what cores share sleeps while all of them are in C6",
         source: "Linux, intel_idle.c",
@@ -232,6 +247,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "least-loaded",
+        available: kernel("a scheduler or dispatcher that sees queues, as sched_ext"),
         family: "dispatch",
         title: "a request goes to the core with the fewest, not to where its flow hashes",
         source: "-",
@@ -240,6 +256,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "packing",
+        available: kernel("a scheduler or dispatcher that packs, as sched_ext"),
         family: "dispatch",
         title: "a request goes to the first core that has room, so that others sleep long",
         source: "-",
@@ -251,6 +268,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "lifo",
+        available: today("one epoll set that all workers wait on"),
         family: "dispatch",
         title: "one queue: the core that became idle last takes the next request, as epoll does",
         source: "-",
@@ -259,6 +277,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "fifo",
+        available: today("one accept queue with EPOLLEXCLUSIVE"),
         family: "dispatch",
         title: "one queue: the core that has been idle longest takes the next request",
         source: "-",
@@ -267,6 +286,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "coalesce",
+        available: today("ethtool -C eth0 rx-usecs 50"),
         family: "input",
         title: "the network card holds interrupts back, so that one wakes a core for several",
         source: "Linux, ethtool: rx-usecs",

@@ -7,6 +7,7 @@ use halfwink_policy::offload::{
 };
 use halfwink_units::Time;
 
+use super::availability::{kernel, silicon, today};
 use super::gating::GATING;
 use crate::{Change, Choice, Gating, Make, MakeOffload, Parameter, Plan, Technique};
 
@@ -40,6 +41,7 @@ const fn moving(offload: MakeOffload) -> Make {
 
 const ON_A_CHIP: Technique = Technique {
     name: "",
+    available: silicon("a predictor of run lengths in each core, and cores for the kernel"),
     family: "offload",
     worlds: &["chip"],
     title: "",
@@ -71,6 +73,7 @@ fn like_os() -> OffloadPolicy {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "os-profile",
+        available: today("nothing moves: perf trace measures the same"),
         title: "moves nothing, and counts what the kernel does",
         source: "Nellans 2014, Sec 4.1",
         make: Make::Gating(Gating {
@@ -85,6 +88,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-always",
+        available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "runs all kernel code on OS cores",
         source: "Nellans 2014, Sec 4.7",
         make: moving(|_, _, _| Box::new(Fixed::always())),
@@ -92,6 +96,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-enough-work",
+        available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "moves the system calls that ask for enough work, and interrupts",
         source: "Mogul 2007, Sec 5.2",
         parameters: &[Parameter::whole("bytes", 4096, (0, 1 << 40))
@@ -101,6 +106,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-static",
+        available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "moves the system calls that a first run found long",
         source: "Nellans 2014, Sec 4.6.1",
         make: Make::Gating(Gating {
@@ -115,6 +121,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-dynamic",
+        available: kernel("a kernel that decides at each entry, and moves system calls"),
         title: "as os-offload, decided by software at every entry",
         source: "Nellans 2014, Sec 4.4",
         parameters: &[THRESHOLD],
@@ -158,6 +165,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-like",
+        available: kernel("a scheduler that knows which threads resemble the kernel"),
         title: "runs threads whose user code is like the kernel's on OS cores, if they keep up",
         source: "Mogul 2007, Sec 4.3",
         make: moving(|_, _, _| like_os()),

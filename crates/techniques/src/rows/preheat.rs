@@ -7,6 +7,7 @@ use halfwink_policy::preheat::{
 };
 use halfwink_units::Time;
 
+use super::availability::{kernel, silicon, today, usual};
 use crate::{Choice, Make, Parameter, Preheating, Technique};
 
 const QUIET: Hears = Hears { misses: false, packets: false, restarts: false };
@@ -16,6 +17,7 @@ const PACKETS: Hears = Hears { packets: true, ..QUIET };
 
 const PREHEAT: Technique = Technique {
     name: "",
+    available: silicon("a prefetcher that no processor has"),
     family: "preheat",
     worlds: &["preheat"],
     title: "",
@@ -104,12 +106,14 @@ fn preheater(choice: &Choice) -> PreheaterParameters {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "no-preheat",
+        available: usual("wake on network traffic, as network cards do"),
         title: "a packet wakes the machine, which answers it with cold caches",
         source: "Gottschlag 2016, Sec 2.1",
         ..PREHEAT
     },
     Technique {
         name: "wake-only",
+        available: kernel("a network that announces packets, and a driver that wakes the machine"),
         title: "an announcement wakes the machine before the packet comes",
         source: "Zhu 2015",
         parameters: &[LEAD],
@@ -121,6 +125,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "preheat",
+        available: kernel(
+            "a network that announces packets; halfwink live preheat loads the lines",
+        ),
         title: "an announcement has the lines loaded that all requests used before",
         source: "Gottschlag 2016, Ch. 4",
         parameters: &[LATE, TRAINING, CORES, FILTER, ORDER, SETS, ONLY_COLD, REFRESH],
@@ -132,6 +139,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "sham-request",
+        available: kernel("a network that announces packets, and requests without effect"),
         title: "an announcement has a request of no effect played first",
         parameters: &[LATE, LEAD],
         make: Make::Preheat(Preheating {
@@ -145,6 +153,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "next-line",
+        available: today("the next-line prefetchers that processors have"),
         title: "each miss fetches the next lines too",
         source: "Smith 1982",
         parameters: &[DEGREE, DISTANCE],
@@ -159,6 +168,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "stride",
+        available: today("the stride prefetchers that processors have"),
         title: "misses at even distances fetch the next ones",
         source: "Fu 1992",
         parameters: &[DEGREE, DISTANCE],
@@ -173,6 +183,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "jukebox",
+        available: silicon("hardware that records and replays misses"),
         title: "hardware replays the misses of the last request",
         source: "Schall 2022, here of code and data alike",
         parameters: &[TRIGGER],
@@ -190,6 +201,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "reap",
+        available: kernel("a kernel that records the pages of a request and loads them"),
         title: "all pages that the first request touched are loaded",
         source: "Ustiugov 2021, here into a cache",
         parameters: &[TRIGGER],
@@ -207,6 +219,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "stash",
+        available: today("network cards with direct cache access (DDIO)"),
         title: "the network card writes packets into the last-level cache",
         source: "Huggahalli 2005",
         parameters: &[Parameter::whole("most", 64, (1, 65535))

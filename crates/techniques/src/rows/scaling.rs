@@ -8,11 +8,13 @@ use halfwink_policy::scaling::{
 };
 use halfwink_units::Time;
 
+use super::availability::{kernel, today, usual};
 use crate::router::Model;
 use crate::{Choice, Make, Parameter, Technique};
 
 const ROUTER: Technique = Technique {
     name: "",
+    available: today("a forwarder of today"),
     family: "scaling",
     worlds: &["router"],
     title: "",
@@ -145,12 +147,14 @@ fn grout_rss(choice: &Choice, model: &Model) -> GroutRssParameters {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "polling",
+        available: today("DPDK, or Click in polling mode"),
         title: "Click: all cores poll at full speed",
         source: "Niccolini 2012, Sec 4.2",
         ..ROUTER
     },
     Technique {
         name: "napi",
+        available: today("Linux NAPI with C1 alone"),
         title: "NAPI-Click: all cores at full speed, interrupts, naps in C1",
         source: "Niccolini 2012, Sec 4.2",
         make: Make::Scaling(|_, _| Box::new(Napi::new(Depth::C1))),
@@ -158,6 +162,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "power-save",
+        available: kernel(
+            "a forwarder that moves queues between cores, as halfwink live router does",
+        ),
         title: "PowerSave: fewest cores, then slowest clock, the others in C6",
         source: "Niccolini 2012, Sec 4.4",
         parameters: POWER_SAVE,
@@ -166,6 +173,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "power-save-in-order",
+        available: kernel("a forwarder that moves queues in order, as halfwink live router does"),
         title: "PowerSave whose moved flows wait for the queue that they left",
         parameters: POWER_SAVE,
         make: Make::Scaling(|choice, model| {
@@ -176,6 +184,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "napi-c6",
+        available: today("Linux NAPI with C6 enabled"),
         title: "NAPI-Click whose long naps go on in C6",
         source: "Niccolini 2012, Sec 4.3.2",
         make: Make::Scaling(|_, _| Box::new(Napi::new(Depth::C6))),
@@ -183,6 +192,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "napi-menu",
+        available: usual("NAPI and the menu governor, as Linux runs unless told otherwise"),
         title: "NAPI whose idle state Linux' menu governor chooses",
         source: "Linux, cpuidle/governors/menu.c",
         parameters: &[TICK],
@@ -191,6 +201,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "napi-teo",
+        available: today("boot with cpuidle.governor=teo"),
         title: "NAPI whose idle state Linux' TEO governor chooses",
         source: "Linux, cpuidle/governors/teo.c",
         parameters: &[TICK],
@@ -199,6 +210,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "nmap-dvfs",
+        available: kernel("a driver that sets P-states at changes of NAPI mode"),
         title: "NAPI whose P-state follows its changes between interrupts and polling",
         source: "Kang 2021",
         parameters: &[
@@ -219,6 +231,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "l3fwd-power",
+        available: today("DPDK, examples/l3fwd-power"),
         title: "DPDK's example: pauses, then interrupts; P-state by queue length",
         source: "DPDK, examples/l3fwd-power",
         parameters: &[Parameter::number("period_ms", "ms", 100.0, (1e-3, 1e6))
@@ -229,6 +242,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "l3fwd-power-pause",
+        available: today("DPDK, rte_power_ethdev_pmgmt_queue_enable"),
         title: "DPDK's queue power management: pauses of 1 us between empty polls",
         source: "DPDK, lib/power",
         make: Make::Scaling(|_, model| Box::new(L3fwdPause::new(model.spec().cores.count))),
@@ -236,6 +250,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "metronome",
+        available: kernel("Metronome's kernel module for precise sleep, and threads on DPDK"),
         title: "Metronome: threads of a queue sleep in turn, for a time that follows the load",
         source: "Faltelli 2020",
         parameters: &[
@@ -248,6 +263,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "grout",
+        available: today("grout on DPDK"),
         title: "grout: sleeps between empty windows, each 1 us longer",
         source: "DPDK/grout",
         make: Make::Scaling(|_, model| Box::new(Grout::new(grout(model)))),
@@ -255,6 +271,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "grout-rss",
+        available: kernel("grout with pull request 624"),
         title: "grout with fewest queues in the redirect table, other workers parked",
         source: "DPDK/grout, pull request 624",
         parameters: &[
@@ -270,6 +287,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "suricata",
+        available: today("Suricata on DPDK in interrupt mode"),
         title: "Suricata: ten empty polls, then an interrupt",
         source: "OISF/suricata, source-dpdk.c",
         make: Make::Scaling(|_, model| {
@@ -279,6 +297,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "vpp-adaptive",
+        available: today("VPP: set interface rx-mode adaptive"),
         title: "VPP: polls from 10 packets in 128 loops on, waits for interrupts up to 5",
         source: "FD.io VPP, src/vlib/main.c: dispatch_node",
         parameters: &[

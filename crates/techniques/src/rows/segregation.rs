@@ -5,6 +5,7 @@ use halfwink_policy::segregation::{
     Route, Rule, SegregationPolicy, UtilityBased, PUBLISHED_EPOCH_CYCLES,
 };
 
+use super::availability::{kernel, silicon, today};
 use super::gating::GATING;
 use crate::{Choice, Delays, Gating, Make, Parameter, Segregation, Technique};
 
@@ -54,6 +55,7 @@ const fn ruling(segregation: Segregation) -> Make {
 
 const ON_A_CHIP: Technique = Technique {
     name: "",
+    available: silicon("a second-level cache with another rule of replacement"),
     family: "segregation",
     worlds: &["chip"],
     title: "",
@@ -104,11 +106,13 @@ fn utility(choice: &Choice, _: u8) -> SegregationPolicy {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "lru",
+        available: today("the caches as they are"),
         title: "second levels as they are, with counts by side: the baseline",
         ..ON_A_CHIP
     },
     Technique {
         name: "bank-partition",
+        available: silicon("a second-level cache with a bank for each privilege"),
         title: "a bank of the second level for the kernel, another for the user",
         source: "Nellans 2014, Sec 5.2",
         parameters: BANKS,
@@ -117,6 +121,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "way-partition",
+        available: kernel("resctrl, and a kernel that changes the class at each entry"),
         title: "ways of the second level for the kernel, as many as turn out best",
         source: "Nellans 2014, Sec 5.4",
         parameters: &[
@@ -145,6 +150,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "ucp",
+        available: silicon("a second-level cache with monitors of what each side uses"),
         title: "ways of the second level by what monitors say each side makes of them",
         source: "Qureshi 2006",
         parameters: &[SHORTENED],

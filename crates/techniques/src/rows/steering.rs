@@ -8,11 +8,13 @@ use halfwink_policy::steering::{
 };
 use halfwink_units::Time;
 
+use super::availability::{kernel, silicon, today, usual};
 use crate::server::{Model, Service};
 use crate::{Choice, Make, Parameter, Technique};
 
 const SERVER: Technique = Technique {
     name: "",
+    available: silicon("a small and a big machine in one server; halfwink live steer pairs two"),
     family: "steering",
     worlds: &["server"],
     title: "",
@@ -106,6 +108,7 @@ fn progressive(choice: &Choice, model: &Model, service: &Service) -> Progressive
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "always-on",
+        available: today("two machines behind a proxy that never sleep"),
         title: "both machines always on, the small one up to the threshold",
         source: "Niccolini 2012, Sec 3.3",
         parameters: &[THRESHOLD],
@@ -144,18 +147,21 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "always-big",
+        available: usual("one server of today"),
         title: "the big machine alone, always on: a server of today",
         make: Make::Steering(|_, _, _| Box::new(Always::new(Side::Big))),
         ..SERVER
     },
     Technique {
         name: "always-small",
+        available: today("one small server of today"),
         title: "the small machine alone",
         make: Make::Steering(|_, _, _| Box::new(Always::new(Side::Small))),
         ..SERVER
     },
     Technique {
         name: "power-nap",
+        available: silicon("a server that sleeps and wakes whole within milliseconds"),
         title: "the big machine alone, asleep whenever it has nothing",
         source: "Meisner 2009",
         make: Make::Steering(|_, _, _| {
@@ -165,6 +171,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "sleep-timer",
+        available: kernel("suspend to memory, woken by the network card"),
         title: "the big machine alone, asleep after a while",
         source: "Gandhi 2010",
         parameters: &[Parameter::number("timer_ms", "ms", 50.0, (0.0, 1e7))
@@ -177,6 +184,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "break-even",
+        available: kernel("suspend to memory, woken by the network card"),
         title: "the same, after as long as sleeping and waking costs",
         source: "Karlin 1994",
         make: Make::Steering(|_, model, _| Box::new(SleepTimer::new(break_even(model)))),
@@ -184,6 +192,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "dream-weaver",
+        available: silicon("a server that sleeps and wakes whole within milliseconds"),
         title: "the big machine alone, asleep with its work whenever a worker is idle",
         source: "Meisner 2012",
         parameters: &[Parameter::number("delay_ms", "ms", 20.0, (0.0, 1e7))
@@ -228,6 +237,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "shortest",
+        available: silicon("a small and a big machine in one server, and a proxy that knows both"),
         title: "where the request will be done first, as far as is known",
         source: "Selen 2016",
         parameters: &[LINGER],

@@ -1,9 +1,11 @@
 //! Kernels of a model of core switching, and when their idle cores power down.
 
+use super::availability::{kernel, silicon, today, usual};
 use crate::{Make, Modifier, Technique};
 
 const KERNEL: Technique = Technique {
     name: "",
+    available: kernel("a patched kernel"),
     family: "switching",
     worlds: &["switching"],
     title: "",
@@ -19,11 +21,13 @@ const fn power_down(mode: &'static str) -> Make {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "unmod",
+        available: usual("Linux as it is"),
         title: "the kernel as it is: system calls run where they are made",
         ..KERNEL
     },
     Technique {
         name: "bound",
+        available: today("/proc/irq/*/smp_affinity"),
         title: "interrupts on the OS core, system calls where they are made",
         ..KERNEL
     },
@@ -59,12 +63,14 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "v5",
+        available: silicon("an instruction that wakes another core early"),
         title: "as v3, and an instruction wakes the target early",
         source: "Strong 2013, Sec 3.2.6",
         ..KERNEL
     },
     Technique {
         name: "power-down-always",
+        available: today("disable every idle state but the deepest with cpupower idle-set"),
         family: "power-down",
         title: "idle cores power down at once",
         source: "Mogul 2007, Sec 5.6",
@@ -73,6 +79,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "power-down-never",
+        available: today("cpupower idle-set -D 0"),
         family: "power-down",
         title: "idle cores stay up",
         source: "-",
@@ -81,6 +88,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "power-down-adaptive",
+        available: kernel("a cpuidle governor of its own"),
         family: "power-down",
         title: "idle cores power down where it is expected to pay",
         source: "Mogul 2007, Sec 5.6",

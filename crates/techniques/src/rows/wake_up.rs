@@ -2,10 +2,12 @@
 
 use halfwink_units::Time;
 
+use super::availability::silicon;
 use crate::{Change, Choice, Make, Modifier, Parameter, Technique};
 
 const ON_A_CHIP: Technique = Technique {
     name: "",
+    available: silicon("power switches with a controller of wake-ups"),
     family: "wake-up",
     worlds: &["chip"],
     title: "",
