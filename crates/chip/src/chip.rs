@@ -539,17 +539,17 @@ impl<'a> Chip<'a> {
         self.followers.drop_parted(&mut self.cores);
         let uncore = &self.shared.uncore;
         let books = self.accountant.close(&self.cores, uncore, duration)?;
-        let whole = |books, precision, follower, parts: Vec<EnergyParts>| {
+        let whole = |books, (precision, pieces), follower, parts: Vec<EnergyParts>| {
             let each = self.cores.iter().zip(parts);
             let mut cores: Vec<CoreResult> =
                 each.map(|(core, parts)| result(core, follower, parts)).collect();
             let os_cores = cores.split_off(users);
             let (l3, memory) = (uncore.counts, uncore.memory.counts());
-            RunResult { books, l3, memory, duration, cores, os_cores, precision }
+            RunResult { books, l3, memory, duration, cores, os_cores, precision, pieces }
         };
         let followers = self.followers.finish(&self.cores, uncore, sums, self.clock)?;
         let of = |(n, closed): (usize, Option<_>)| {
-            closed.map(|(books, precision, parts)| whole(books, precision, Some(n), parts))
+            closed.map(|(books, sliced, parts)| whole(books, sliced, Some(n), parts))
         };
         let followers = followers.into_iter().enumerate().map(of).collect();
         let parts = self.accountant.parts(&self.cores);

@@ -1,6 +1,7 @@
 //! One run for several techniques: one paces it, the others follow for as long as they would do the
 //! same at the same times (see `core/followers.rs`).
 
+use halfwink_engine::confidence::Piece;
 use halfwink_engine::{Closed, RunControl};
 use halfwink_policy::gating::{Costs, GatingPolicy};
 use halfwink_units::{Clock, Time};
@@ -79,7 +80,7 @@ struct Account<'a> {
 }
 
 /// Results of a follower, with the parts of each core's energy.
-pub(crate) type Found = (Closed, Precision, Vec<EnergyParts>);
+pub(crate) type Found = (Closed, (Precision, Vec<Piece>), Vec<EnergyParts>);
 
 /// Accounts of the followers, by number; none for those that diverged.
 pub(crate) struct Followers<'a>(Vec<Option<Account<'a>>>);
@@ -130,8 +131,8 @@ impl<'a> Followers<'a> {
             let Account { accountant, slices } = account;
             let books = accountant.close(cores, uncore, sums.at)?;
             let energy = accountant.energy(cores, uncore, sums.at);
-            let precision = slices.finish(Sums { energy, ..sums }, clock);
-            Ok((books, precision, accountant.parts(cores)))
+            let sliced = slices.finish(Sums { energy, ..sums }, clock);
+            Ok((books, sliced, accountant.parts(cores)))
         };
         self.0.into_iter().map(|account| account.map(close).transpose()).collect()
     }

@@ -6,7 +6,7 @@
 //! have nothing but time; its length is not known beforehand, so slices begin short, and whenever
 //! there are enough, neighbours become one.
 
-use halfwink_engine::confidence::{Estimate, Estimator, Goal, QuantileEstimator};
+use halfwink_engine::confidence::{Estimate, Estimator, Goal, Piece, QuantileEstimator};
 use halfwink_units::{Clock, Energy, Time};
 
 /// Confidence intervals (of 95 %) of the results that have one; none where a run is too short.
@@ -82,7 +82,7 @@ impl Slices {
     }
 
     /// The run ends with these sums. Its last piece, which is no whole slice, goes to the last one.
-    pub(crate) fn finish(mut self, sums: Sums, clock: Clock) -> Precision {
+    pub(crate) fn finish(mut self, sums: Sums, clock: Clock) -> (Precision, Vec<Piece>) {
         self.ends.pop();
         self.ends.push((sums, self.latencies.len()));
         let [mut by_instruction, mut by_request, mut latency, mut ipc] =
@@ -90,10 +90,13 @@ impl Slices {
         let mut p99 =
             (!self.latencies.is_empty()).then(|| QuantileEstimator::new(0.99, Goal::NONE));
         let mut before = (Sums::default(), 0);
+        let mut pieces = Vec::with_capacity(self.ends.len());
         for &(sums, requests) in &self.ends {
             let energy_j = sums.energy.as_j() - before.0.energy.as_j();
             let instructions = sums.instructions - before.0.instructions;
             let latencies = &self.latencies[before.1..requests];
+            let seconds = (sums.at - before.0.at).as_s();
+            pieces.push(Piece { stratum: 0, work: instructions, seconds, energy_j });
             by_instruction.push_many(energy_j, instructions);
             by_request.push_many(energy_j, latencies.len() as u64);
             latency.push_many(latencies.iter().map(|l| l.as_s()).sum(), latencies.len() as u64);
@@ -107,13 +110,14 @@ impl Slices {
             before = (sums, requests);
         }
         let nothing = Estimate { mean: f64::NAN, half_width: f64::INFINITY, samples: 0 };
-        Precision {
+        let precision = Precision {
             energy_j_per_instruction: by_instruction.estimate(),
             energy_j_per_request: by_request.estimate(),
             latency_mean_s: latency.estimate(),
             latency_p99_s: p99.map_or(nothing, |p99| p99.estimate()),
             ipc: ipc.estimate(),
-        }
+        };
+        (precision, pieces)
     }
 }
 
@@ -153,7 +157,7 @@ mod tests {
     #[test]
     fn what_does_not_vary_is_known_exactly() {
         let (slices, sums) = run(10_000, |_| 500);
-        let found = slices.finish(sums, Clock::from_hz(1_000_000_000).unwrap());
+        let (found, pieces) = slices.finish(sums, Clock::from_hz(1_000_000_000).unwrap());
         let close = |estimate: Estimate, value: f64| {
             assert!((estimate.mean / value - 1.0).abs() < 1e-9, "{estimate:?} {value}");
             assert!(estimate.half_width < 1e-6 * value, "{estimate:?}");
@@ -163,6 +167,9 @@ mod tests {
         close(found.latency_mean_s, 5e-7);
         close(found.ipc, 1.0);
         assert_eq!(found.latency_p99_s.samples, 10_000);
+        assert_eq!(pieces.iter().map(|piece| piece.work).sum::<u64>(), sums.instructions);
+        let energy_j: f64 = pieces.iter().map(|piece| piece.energy_j).sum();
+        assert!((energy_j / sums.energy.as_j() - 1.0).abs() < 1e-9, "{energy_j}");
     }
 
     #[test]
@@ -176,7 +183,7 @@ mod tests {
             })
             .collect();
         let (slices, sums) = run(20_000, |us| noise[us as usize]);
-        let found = slices.finish(sums, Clock::from_hz(1_000_000_000).unwrap());
+        let (found, _) = slices.finish(sums, Clock::from_hz(1_000_000_000).unwrap());
         let (low, high) = found.latency_mean_s.interval().unwrap();
         assert!(low < 512e-9 && 512e-9 < high && high - low < 20e-9, "{low} {high}");
         let (low, high) = found.latency_p99_s.interval().unwrap();
@@ -186,7 +193,7 @@ mod tests {
     #[test]
     fn a_short_run_has_no_intervals() {
         let (slices, sums) = run(20, |_| 1);
-        let found = slices.finish(sums, Clock::from_hz(1_000_000_000).unwrap());
+        let (found, _) = slices.finish(sums, Clock::from_hz(1_000_000_000).unwrap());
         assert_eq!(found.energy_j_per_instruction.interval(), None);
         assert_eq!(found.ipc.mean, 1.0);
     }

@@ -1,6 +1,7 @@
 //! What a run found out.
 
 use halfwink_dram::Counts as MemoryCounts;
+use halfwink_engine::confidence::Piece;
 use halfwink_engine::{Closed, Histogram};
 use halfwink_units::Time;
 
@@ -88,6 +89,8 @@ pub struct RunResult {
     pub duration: Time,
     /// Precision of the results.
     pub precision: Precision,
+    /// Its parts, to compare with those of another technique: work is instructions.
+    pub pieces: Vec<Piece>,
 }
 
 /// Returns the results of one core under its own policy, or under that of a follower.

@@ -1,6 +1,6 @@
 //! Results of a run, and the closing of its ledger.
 
-use halfwink_engine::confidence::Precision;
+use halfwink_engine::confidence::{Piece, Precision};
 use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, State};
 use halfwink_techniques::router::Model;
 use halfwink_units::{Energy, Power, Time};
@@ -61,6 +61,8 @@ pub struct Run {
     pub latency: Latencies,
     /// Precision of mean latency, its 99th percentile and power under this profile.
     pub precision: Precision,
+    /// Its parts, to compare with those of another run of the same traffic.
+    pub pieces: Vec<Piece>,
     /// Changes of cores or P-state.
     pub changes: u64,
     /// Interrupts that cores took.

@@ -1,13 +1,13 @@
 //! Runs, and the closing of their ledgers.
 
-use halfwink_engine::confidence::{Goal, Precision, Watch};
+use halfwink_engine::confidence::{Goal, Piece, Pieces, Precision, Watch};
 use halfwink_engine::{
     stream, Cause, Closed, Imbalance, Interrupted, Ledger, Mode, Row, RunControl,
     State as StateName,
 };
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_techniques::server::{MachineModel, Model, Service};
-use halfwink_units::Time;
+use halfwink_units::{Energy, Time};
 
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
@@ -109,6 +109,8 @@ pub struct Run {
     pub slots: Vec<Slot>,
     /// Precision of the results, if it was requested.
     pub precision: Option<Precision>,
+    /// Pieces of the run, to compare with those of another policy: work is arrivals.
+    pub pieces: Vec<Piece>,
     /// Ledger of the run, balanced.
     pub books: Closed,
 }
@@ -183,6 +185,10 @@ impl Accounts {
             sum.energy += more.energy;
             sum.wakes += more.wakes;
         }
+    }
+
+    fn energy(&self) -> Energy {
+        self.sums.iter().map(|sum| sum.energy).sum()
     }
 
     pub(crate) fn machines(&self) -> [MachineUse; 2] {
@@ -268,6 +274,9 @@ pub fn simulate_controlled(
     server.take(start, &mut play.tally)?;
     play.tally = Tally::default();
     let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
+    // Slots and intervals close accounts themselves.
+    let cut = options.slot.is_none() && options.goal.is_none();
+    let (mut pieces, mut arrived) = (Pieces::default(), 0);
     let mut watch =
         options.goal.filter(|_| options.slot.is_none()).map(|goal| Watch::new(goal, None));
     play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
@@ -278,7 +287,11 @@ pub fn simulate_controlled(
             control.report(options.warm_up.saturating_add(count))?;
         }
         server.arrive(at, size, &mut play.tally)?;
-        now = at;
+        (now, arrived) = (at, count);
+        if cut && pieces.is_due(count) {
+            play.settle(&mut server, now)?;
+            pieces.end(count, now - start, play.books.energy());
+        }
         if let Some(watch) = watch.as_mut().filter(|_| count % INTERVAL == 0) {
             if play.look(&mut server, now, watch)? {
                 break;
@@ -298,7 +311,10 @@ pub fn simulate_controlled(
     let duration = now - start;
     let books = play.books.close(duration)?;
     let precision = watch.map(|watch| watch.precision());
-    Ok(Run { duration, tally, machines: play.books.machines(), slots, precision, books })
+    let pieces =
+        if cut { pieces.finish(arrived, duration, play.books.energy()) } else { Vec::new() };
+    let machines = play.books.machines();
+    Ok(Run { duration, tally, machines, slots, precision, pieces, books })
 }
 
 /// Draws so many arrivals and sizes at most and does nothing with them: how many there are, for
@@ -344,6 +360,13 @@ impl Play {
             }
         }
         Ok(parts)
+    }
+
+    /// Closes the accounts up to now.
+    fn settle(&mut self, server: &mut Server, now: Time) -> Result<(), Misled> {
+        let spent = server.take(now, &mut self.tally)?;
+        self.books.add(&spent);
+        Ok(())
     }
 
     /// Looks at an interval; whether all that is wanted is known, or never will be.

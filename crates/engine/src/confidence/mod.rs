@@ -39,6 +39,7 @@
 //! ```
 
 mod mean;
+mod pieces;
 mod quantile;
 mod slots;
 mod watch;
@@ -46,6 +47,7 @@ mod watch;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 pub use mean::Estimator;
+pub use pieces::{Piece, Pieces};
 pub use quantile::QuantileEstimator;
 pub use slots::Slots;
 pub use watch::{Precision, Watch};

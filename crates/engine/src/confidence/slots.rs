@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use halfwink_units::{LogScale, Time};
 
-use super::{student, Estimate, Goal, Precision};
+use super::{student, Estimate, Goal, Piece, Precision};
 use crate::LogCounts;
 
 /// Energy and latencies of one slice of a run.
@@ -70,6 +70,21 @@ impl<const FINE: u32> Slots<FINE> {
             power_w: self.ratio(|slice| (slice.energy_j, slice.seconds)),
             reached: false,
         }
+    }
+
+    /// The slices in their order, to compare with those of another run of the same plan.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<Piece> {
+        let of_slot = |(n, slot): (usize, &Vec<Slice>)| {
+            let piece = |slice: &Slice| Piece {
+                stratum: n as u32,
+                work: slice.done,
+                seconds: slice.seconds,
+                energy_j: slice.energy_j,
+            };
+            slot.iter().map(piece).collect::<Vec<_>>()
+        };
+        self.slots.iter().enumerate().flat_map(of_slot).collect()
     }
 
     fn done(&self) -> u64 {

@@ -116,6 +116,7 @@ impl World<'_> {
             reordered: self.order.in_flows(),
             reordered_overall: self.order.overall(),
             precision: self.sliced.precision(),
+            pieces: self.sliced.pieces(),
             latency: self.latency,
             slots: self.slots,
             books,

@@ -23,7 +23,7 @@ pub use storage::Storage;
 pub use switching::Switching;
 pub use toy::Toy;
 
-use halfwink_engine::confidence::Estimate;
+use halfwink_engine::confidence::{Estimate, Piece};
 use halfwink_engine::Closed;
 
 use crate::table::{integer, real, text, Head, Table, Value};
@@ -43,8 +43,33 @@ pub(crate) struct Common {
     pub latency_mean_us: Option<f64>,
     /// Latency that 99 % of the units do not exceed, in microseconds.
     pub latency_p99_us: Option<f64>,
+    /// How work arrives, which decides how runs compare.
+    pub load: Load,
+    /// Power of the same machine under the same technique while it has no work, in watts; none
+    /// where it never does, or the world does not know.
+    pub idle_w: Option<f64>,
     /// Confidence intervals of these figures.
     pub intervals: Intervals,
+}
+
+/// How work arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// On its own schedule: all techniques have the same work in the same time.
+    #[default]
+    Open,
+    /// When earlier work is done: a faster technique does the same work in less time.
+    Closed,
+}
+
+impl Load {
+    /// The cell of the column `load`.
+    const fn name(self) -> &'static str {
+        match self {
+            Load::Open => "open",
+            Load::Closed => "closed",
+        }
+    }
 }
 
 /// Ends of 95 % confidence intervals, in the units of what they are of; none where a run is too
@@ -69,8 +94,8 @@ pub(crate) fn ends(interval: Option<(f64, f64)>) -> [Value; 2] {
     [interval.map(|(low, _)| low).into(), interval.map(|(_, high)| high).into()]
 }
 
-/// The columns of [`Common`].
-pub(crate) const COMMON: [Head; 13] = [
+/// Columns of [`Common`].
+pub(crate) const COMMON: [Head; 15] = [
     text("unit_of_work"),
     integer("units"),
     real("duration_s"),
@@ -84,7 +109,28 @@ pub(crate) const COMMON: [Head; 13] = [
     real("latency_p99_us"),
     real("latency_p99_low_us"),
     real("latency_p99_high_us"),
+    text("load"),
+    real("idle_w"),
 ];
+
+/// Columns of a run's pieces: under which load of a plan, what was done, in how long, with what
+/// energy.
+pub(crate) const SLICES: [Head; 4] =
+    [integer("stratum"), integer("work"), real("time_s"), real("energy_j")];
+
+/// Pieces of a run as a table, for comparisons piece by piece.
+pub(crate) fn slices(pieces: &[Piece]) -> Table {
+    let mut table = Table::new(&SLICES);
+    for piece in pieces {
+        table.push(vec![
+            u64::from(piece.stratum).into(),
+            piece.work.into(),
+            piece.seconds.into(),
+            piece.energy_j.into(),
+        ]);
+    }
+    table
+}
 
 /// Columns of every world's ledger.
 pub(crate) const LEDGER: [Head; 6] = [
@@ -116,6 +162,8 @@ impl Common {
             ("latency_p99_us", self.latency_p99_us.into()),
             ("latency_p99_low_us", p99_low),
             ("latency_p99_high_us", p99_high),
+            ("load", self.load.name().into()),
+            ("idle_w", self.idle_w.into()),
         ]
     }
 }

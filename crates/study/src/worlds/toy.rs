@@ -2,20 +2,21 @@
 //! docs/worlds.md: it plays the gating policies that need nothing but idle times, and all that
 //! stands on the seam (studies, resuming, stopping, logs, replay, targets, reports) works for it.
 
+use halfwink_engine::confidence::Pieces;
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Cause, Histogram, Ledger, Mode, Row, RunControl, State};
 use halfwink_eventlog::{replayer, Place, Replayer};
 use halfwink_policy::gating::{Action, Costs, Event, GatingPolicy, Slots};
 use halfwink_policy::Host;
 use halfwink_techniques::{GatingContext, Make, Parameter};
-use halfwink_units::{Power, Time};
+use halfwink_units::{Energy, Power, Time};
 
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{integer, Head, Table};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
 /// World: one queue, one machine that sleeps.
 pub struct Toy;
@@ -65,7 +66,11 @@ impl World for Toy {
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
-        vec![("run", [&COMMON[..], &[integer("wakes")]].concat()), ("ledger", LEDGER.to_vec())]
+        vec![
+            ("run", [&COMMON[..], &[integer("wakes")]].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("slices", SLICES.to_vec()),
+        ]
     }
 
     fn replayer(
@@ -131,7 +136,7 @@ impl Prepared for ToyJob {
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let host = Host::new(logs.gating(0, policy(&self.settings)?));
-        let Played { spent, free, wakes, latency } = self.play(control, host)?;
+        let Played { spent, free, wakes, latency, pieces } = self.play(control, host)?;
         let mut books = Ledger::new();
         let rows = STATES.iter().zip(spent).map(|(&(state, watts), time)| {
             (State(state), Row { time, energy: Power::from_w(watts) * time })
@@ -154,7 +159,12 @@ impl Prepared for ToyJob {
         }
         .cells();
         cells.push(("wakes", wakes.into()));
-        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&closed))])
+        let pieces = pieces.finish(self.requests, free, energy);
+        Ok(vec![
+            ("run", Table::row(cells)),
+            ("ledger", ledger(&closed)),
+            ("slices", slices(&pieces)),
+        ])
     }
 }
 
@@ -167,6 +177,12 @@ struct Played {
     free: Time,
     wakes: u64,
     latency: Histogram,
+    pieces: Pieces,
+}
+
+/// Energy of times in each of [`STATES`].
+fn energy(spent: [Time; 4]) -> Energy {
+    STATES.iter().zip(spent).map(|(&(_, watts), time)| Power::from_w(watts) * time).sum()
 }
 
 impl ToyJob {
@@ -176,7 +192,7 @@ impl ToyJob {
         mut host: Host<GatingPolicy>,
     ) -> Result<Played, StudyError> {
         let (mut gaps, mut services) = (stream(self.seed, "gaps"), stream(self.seed, "services"));
-        let Played { mut spent, mut free, mut wakes, mut latency } = Played::default();
+        let Played { mut spent, mut free, mut wakes, mut latency, mut pieces } = Played::default();
         let mut now = Time::ZERO;
         for n in 0..self.requests {
             if n % 1024 == 0 {
@@ -209,7 +225,10 @@ impl ToyJob {
             spent[0] += service;
             free += service;
             latency.record(free - now);
+            if pieces.is_due(n + 1) {
+                pieces.end(n + 1, free, energy(spent));
+            }
         }
-        Ok(Played { spent, free, wakes, latency })
+        Ok(Played { spent, free, wakes, latency, pieces })
     }
 }

@@ -5,6 +5,7 @@ mod closed_form;
 mod entries;
 #[cfg(test)]
 mod fault_tests;
+mod idle_floor;
 mod io_path;
 mod network;
 mod os_profile;
@@ -32,7 +33,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use halfwink_chip::{
-    run, CodeCache, LossCounts, Machine, Options, Precision, RunResult, Segregated, Task, MAX_CORES,
+    run, CodeCache, LossCounts, Machine, Options, RunResult, Segregated, Task, MAX_CORES,
 };
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
@@ -45,7 +46,7 @@ use halfwink_units::Time;
 use self::adapt::{adapted, gating_policy, lacking, segregation_policy};
 use self::ruled::{segregation_table, SEGREGATION};
 use self::tables::{
-    call_profile, calls_table, counter_table, energy_columns, histogram_table, is_core,
+    call_profile, calls_table, counter_table, energy_columns, histogram_table, intervals, is_core,
     kernel_columns, memory_gb_s, memory_read_mean_ns, timeline_table, us, working_energy, Sums,
     CALLS, COUNTERS, ENERGY, HISTOGRAMS, TIMELINE,
 };
@@ -53,9 +54,9 @@ use self::workload::Workload;
 use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, text, Head, Table, Value};
+use crate::table::{integer, real, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
+use crate::worlds::{ends, interval, ledger, slices, Common, Load, COMMON, LEDGER, SLICES};
 
 /// World: cores, caches and memory, playing instruction traces.
 pub struct Chip;
@@ -125,11 +126,10 @@ pub(crate) const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 45] = [
+const OWN: [Head; 44] = [
     integer("cores"),
     integer("working_cores"),
     real("frequency"),
-    text("load"),
     integer("instructions"),
     integer("kernel_instructions"),
     integer("uops"),
@@ -214,6 +214,7 @@ impl World for Chip {
             ("calls", CALLS.to_vec()),
             ("segregation", SEGREGATION.to_vec()),
             ("timeline", TIMELINE.to_vec()),
+            ("slices", SLICES.to_vec()),
         ]
     }
 
@@ -440,6 +441,7 @@ impl ChipJob {
             ("calls", calls_table(result)),
             ("segregation", segregation_table(result)),
             ("timeline", timeline_table(result)),
+            ("slices", slices(&result.pieces)),
         ]
     }
 
@@ -531,6 +533,8 @@ impl ChipJob {
             energy_j: result.books.energy_where(|_| true).as_j(),
             latency_mean_us: sums.latency.mean().map(us),
             latency_p99_us: sums.latency.quantile(0.99).map(us),
+            load: if self.workload.is_open() { Load::Open } else { Load::Closed },
+            idle_w: Some(self.idle_w(machine, result)),
             intervals: intervals(unit_of_work, precision),
         }
         .cells();
@@ -538,7 +542,6 @@ impl ChipJob {
             ("cores", machine.cores.into()),
             ("working_cores", result.cores.len().into()),
             ("frequency", frequency.into()),
-            ("load", if self.workload.is_open() { "open" } else { "closed" }.into()),
             ("instructions", sums.instructions.into()),
             ("kernel_instructions", sums.kernel_instructions.into()),
             ("uops", sums.uops.into()),
@@ -577,18 +580,5 @@ impl ChipJob {
         ]);
         cells.extend(kernel_columns(result, &sums).into_iter().chain(energy_columns(result)));
         Table::row(cells)
-    }
-}
-
-/// Returns the confidence intervals of figures for a unit of work.
-fn intervals(unit_of_work: &str, precision: &Precision) -> Intervals {
-    let energy = match unit_of_work {
-        "request" => precision.energy_j_per_request,
-        _ => precision.energy_j_per_instruction,
-    };
-    Intervals {
-        energy_j_per_unit: interval(energy, 1.0),
-        latency_mean_us: interval(precision.latency_mean_s, 1e6),
-        latency_p99_us: interval(precision.latency_p99_s, 1e6),
     }
 }

@@ -1,8 +1,8 @@
 //! What a run found out, as sums and tables.
 
 use halfwink_chip::{
-    add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryCounts, MemoryKind, PrefetchCounts,
-    PrefetcherCounts, RunResult, TlbCounts,
+    add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryCounts, MemoryKind, Precision,
+    PrefetchCounts, PrefetcherCounts, RunResult, TlbCounts,
 };
 use halfwink_engine::Histogram;
 use halfwink_policy::offload::{CallProfile, Cause};
@@ -11,6 +11,7 @@ use halfwink_trace::{exception_name, syscall_name};
 use halfwink_units::{Energy, Time, LINE_BYTES};
 
 use crate::table::{integer, real, text, Head, Table, Value};
+use crate::worlds::{interval, Intervals};
 
 /// Counts of caches, branches and memory, by component and mode.
 pub(crate) const COUNTERS: [Head; 4] =
@@ -388,4 +389,17 @@ pub(crate) fn call_profile(result: &RunResult, machine: &Machine) -> Vec<CallPro
         _ => None,
     });
     profile.collect()
+}
+
+/// How well figures for a unit of work are known.
+pub(super) fn intervals(unit_of_work: &str, precision: &Precision) -> Intervals {
+    let energy = match unit_of_work {
+        "request" => precision.energy_j_per_request,
+        _ => precision.energy_j_per_instruction,
+    };
+    Intervals {
+        energy_j_per_unit: interval(energy, 1.0),
+        latency_mean_us: interval(precision.latency_mean_s, 1e6),
+        latency_p99_us: interval(precision.latency_p99_s, 1e6),
+    }
 }

@@ -16,7 +16,7 @@ use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ledger, Common, Load, COMMON, LEDGER};
 
 /// World: racks, hosts, circuits that they use by turns.
 pub struct Fabric;
@@ -278,6 +278,9 @@ impl Prepared for FabricJob {
             // segment takes from when it is built.
             latency_mean_us: waits(&run, Histogram::mean),
             latency_p99_us: waits(&run, |times| times.quantile(0.99)),
+            load: Load::Closed,
+            // Ports and transceivers draw what they draw, whatever they carry.
+            idle_w: Some(run.books.energy_where(|_| true).as_j() / run.duration.as_s()),
             ..Common::default()
         }
         .cells();

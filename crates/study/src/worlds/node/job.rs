@@ -1,9 +1,10 @@
 //! One composition against one load of one service on one server.
 
 use halfwink_arrivals::Arrivals;
+use halfwink_engine::confidence::Piece;
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_node::{simulate, Options, Run, RunError};
+use halfwink_node::{simulate, Options, Run, RunError, Slice};
 use halfwink_techniques::node::{Idler, Machine, NodePart, Plan};
 use halfwink_techniques::{Choice, Make, Parameter};
 use halfwink_units::Time;
@@ -15,7 +16,7 @@ use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::load::{Read, ServerLoad};
-use crate::worlds::{interval, ledger, Common, Intervals, COMMON, LEDGER};
+use crate::worlds::{interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES};
 
 /// World: a server of today under an open load.
 pub struct Node;
@@ -66,9 +67,6 @@ const OWN: [Head; 20] = [
     text("keeps_up"),
     text("knows_cold"),
 ];
-
-const SLICES: [Head; 5] =
-    [integer("slice"), integer("units"), real("energy_j"), real("time_s"), real("latency_sum_s")];
 
 const STATES: [Head; 3] = [text("state"), real("share_pct"), real("wakes_per_s")];
 
@@ -273,7 +271,7 @@ impl Prepared for NodeJob {
         Ok(vec![
             ("run", self.run_table(&run)),
             ("ledger", ledger(&run.books)),
-            ("slices", slices(&run)),
+            ("slices", slices(&pieces(&run))),
             ("idle_states", states(&run)),
         ])
     }
@@ -304,6 +302,8 @@ impl NodeJob {
             energy_j,
             latency_mean_us: us(tally.latency.mean()),
             latency_p99_us: at(0.99),
+            load: Load::Open,
+            idle_w: None,
             intervals: Intervals {
                 energy_j_per_unit: interval(run.energy_per_request(), 1.0),
                 latency_mean_us: interval(run.mean_latency(), 1e6),
@@ -343,18 +343,15 @@ impl NodeJob {
     }
 }
 
-fn slices(run: &Run) -> Table {
-    let mut table = Table::new(&SLICES);
-    for (n, slice) in run.slices.iter().enumerate() {
-        table.push(vec![
-            n.into(),
-            slice.units.into(),
-            slice.energy_j.into(),
-            slice.time_s.into(),
-            slice.latency_sum_s.into(),
-        ]);
-    }
-    table
+/// The run's slices; work is what was finished in them.
+fn pieces(run: &Run) -> Vec<Piece> {
+    let piece = |slice: &Slice| Piece {
+        stratum: 0,
+        work: slice.units,
+        seconds: slice.time_s,
+        energy_j: slice.energy_j,
+    };
+    run.slices.iter().map(piece).collect()
 }
 
 fn states(run: &Run) -> Table {

@@ -4,7 +4,7 @@ use halfwink_fabric::flows::{Run, Traffic};
 use halfwink_units::Time;
 
 use crate::table::{integer, real, Head, Table, Value};
-use crate::worlds::Common;
+use crate::worlds::{Common, Load};
 
 /// Columns of a run beside the common ones.
 pub(super) const OWN: [Head; 17] = [
@@ -100,6 +100,9 @@ pub(super) fn run_row(run: &Run, traffic: &Traffic, seed: u64) -> Table {
         energy_j: energy,
         latency_mean_us: all.mean(),
         latency_p99_us: all.quantile(0.99),
+        load: Load::Open,
+        // Ports and servers draw what they draw, whatever they carry.
+        idle_w: Some(energy / run.duration.as_s()),
         ..Common::default()
     }
     .cells();

@@ -12,7 +12,9 @@ use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
+use crate::worlds::{
+    ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+};
 
 /// World: packets, receive queues, cores that forward, nap and sleep.
 pub struct Router;
@@ -97,6 +99,7 @@ impl World for Router {
             ("run", [&COMMON[..], &OWN].concat()),
             ("ledger", LEDGER.to_vec()),
             ("slots", SLOT_COLUMNS.to_vec()),
+            ("slices", SLICES.to_vec()),
         ]
     }
 
@@ -180,6 +183,8 @@ impl Prepared for RouterJob {
             energy_j: run.energy_j(),
             latency_mean_us: run.latency.mean_us(),
             latency_p99_us: run.latency.quantile_us(0.99),
+            load: Load::Open,
+            idle_w: None,
             intervals: Intervals {
                 energy_j_per_unit: None,
                 latency_mean_us: interval(run.precision.mean_s, 1e6),
@@ -214,6 +219,11 @@ impl Prepared for RouterJob {
         for (n, slot) in run.slots.iter().enumerate() {
             slots.push(slot_values(n, slot));
         }
-        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books)), ("slots", slots)])
+        Ok(vec![
+            ("run", Table::row(cells)),
+            ("ledger", ledger(&run.books)),
+            ("slots", slots),
+            ("slices", slices(&run.pieces)),
+        ])
     }
 }

@@ -14,7 +14,9 @@ use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::load::Read;
-use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
+use crate::worlds::{
+    ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+};
 
 /// World: requests, queues, a small and a big machine.
 pub struct Server;
@@ -129,6 +131,7 @@ impl World for Server {
             ("run", [&COMMON[..], &OWN].concat()),
             ("ledger", LEDGER.to_vec()),
             ("slots", SLOTS.to_vec()),
+            ("slices", SLICES.to_vec()),
         ]
     }
 
@@ -228,6 +231,7 @@ impl Prepared for ServerJob {
                 ("run", self.run_table(&view, None)),
                 ("ledger", Table::new(&LEDGER)),
                 ("slots", slots(&view)),
+                ("slices", slices(&[])),
             ]);
         }
         let made = logs.steering(0, self.choice.steering(model, service)?);
@@ -238,6 +242,7 @@ impl Prepared for ServerJob {
             ("run", self.run_table(&view, run.precision)),
             ("ledger", ledger(&run.books)),
             ("slots", slots(&view)),
+            ("slices", slices(&run.pieces)),
         ])
     }
 }
@@ -260,6 +265,8 @@ impl ServerJob {
             energy_j,
             latency_mean_us: us(tally.latency.mean()),
             latency_p99_us: at(0.99),
+            load: Load::Open,
+            idle_w: None,
             intervals: Intervals {
                 energy_j_per_unit: None,
                 latency_mean_us: precision.and_then(|p| interval(p.mean_s, 1e6)),

@@ -11,6 +11,7 @@ use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::Load as Arrival;
 use crate::worlds::{ledger, Common, COMMON, LEDGER};
 
 /// World: block I/Os on machines of several sockets.
@@ -261,7 +262,11 @@ impl Prepared for StorageJob {
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let run = self.info.play(&self.choice, &self.load, control, logs)?;
-        let mut cells = common(&run).cells();
+        let mut common = common(&run);
+        common.load = if self.load.rate.is_some() { Arrival::Open } else { Arrival::Closed };
+        // No idle floor: at a lower rate each I/O is completed alone and costs more, so that work at
+        // full speed and idle time after it say nothing of that rate. A run at the rate does.
+        let mut cells = common.cells();
         cells.extend(OWN.iter().map(|head| head.0).zip(own(&run, &self.load)));
         Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
     }

@@ -12,7 +12,7 @@ use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{real, text, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
+use crate::worlds::{ends, interval, ledger, Common, Intervals, Load, COMMON, LEDGER};
 
 /// World: threads that move to another core inside system calls, at the scale of microseconds.
 pub struct Switching;
@@ -188,6 +188,19 @@ impl SwitchingJob {
         })
     }
 
+    /// Watts of all cores while no program runs.
+    fn idle_w(&self) -> Option<f64> {
+        let spec = self.info.model.spec();
+        let here = spec.configurations.iter().find(|c| c.name == self.configuration)?;
+        let never = spec.kernel.power_down == halfwink_switching::PowerDown::Never;
+        let watts = |name: &String| {
+            let kind = spec.cores.get(name)?;
+            let up_w = kind.up_w.unwrap_or(kind.active_w);
+            Some(if never { up_w } else { kind.idle_w })
+        };
+        here.app.iter().chain(&here.os).map(watts).sum()
+    }
+
     /// Fresh policies of all cores.
     fn policies(&self) -> Result<Vec<CorePolicies>, StudyError> {
         let workload = &self.info.model.spec().workloads[self.workload];
@@ -250,6 +263,8 @@ impl Prepared for SwitchingJob {
             // Nobody in these programs waits for a unit; their rate says how fast they are.
             latency_mean_us: Some(done.seconds * 1e6 / done.units as f64),
             latency_p99_us: None,
+            load: Load::Closed,
+            idle_w: self.idle_w(),
             intervals: Intervals {
                 latency_mean_us: interval(done.units_per_s, 1.0)
                     .map(|(low, high)| (1e6 / high, 1e6 / low)),

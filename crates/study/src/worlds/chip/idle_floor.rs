@@ -1,0 +1,62 @@
+//! Power of a chip whose work is done, under the technique that ran it.
+
+use halfwink_chip::{Machine, RunResult};
+use halfwink_policy::gating::{Action, Event, GatingPolicy};
+use halfwink_policy::Host;
+use halfwink_power::CoreState;
+use halfwink_units::Time;
+
+use super::adapt::gating_policy;
+use super::tables::is_core;
+use super::ChipJob;
+
+/// After so long without work a policy has done what it does.
+const SETTLED: Time = Time::ns(1_000_000_000);
+
+/// Causes of energy that goes on without work, in parts that cores share.
+const GOES_ON: [&str; 4] = ["leakage", "background", "refresh", "uncore"];
+
+/// Watts while nothing runs: cores in the state in which `policy` leaves a halted core, and of all
+/// other parts what the run's own ledger has beside events.
+///
+/// Assumption: parts that cores share stay as they were during the run, which a batch of programs
+/// never lets sleep.
+fn idle_w(machine: &Machine, result: &RunResult, policy: GatingPolicy, retention: bool) -> f64 {
+    let state = if gates(policy) { CoreState::Gated } else { CoreState::Idle };
+    let watts =
+        |machine: &Machine| machine.power.core.in_state(state, &machine.gating, retention).as_w();
+    let cores = result.cores.len() as f64 * watts(machine)
+        + result.os_cores.len() as f64 * watts(&machine.os_core());
+    let working = result.cores.len();
+    let rest: f64 = result
+        .books
+        .named_rows()
+        .filter(|(component, _, cause, _)| match component.strip_prefix("core") {
+            Some(number) => number.parse().is_ok_and(|n: usize| n >= working),
+            None => !is_core(component) && GOES_ON.contains(&cause.reason),
+        })
+        .map(|(.., row)| row.energy.as_j())
+        .sum();
+    cores + rest / result.duration.as_s()
+}
+
+/// Whether a policy gates a core that the operating system has halted for good.
+fn gates(policy: GatingPolicy) -> bool {
+    let (mut host, mut gated) = (Host::new(policy), false);
+    host.deliver(Time::ZERO, &Event::IdleBegin, |_, action| gated |= action == Action::Gate);
+    while !gated && host.due() < SETTLED {
+        let due = host.due();
+        if host.ring(due, |_, action| gated |= action == Action::Gate).is_err() {
+            break;
+        }
+    }
+    gated
+}
+
+impl ChipJob {
+    /// The idle floor of one of its runs, in watts.
+    pub(super) fn idle_w(&self, machine: &Machine, result: &RunResult) -> f64 {
+        let policy = gating_policy(&self.gating, &self.choice, machine, 0);
+        idle_w(machine, result, policy, self.gating.retention)
+    }
+}
