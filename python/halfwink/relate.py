@@ -11,16 +11,10 @@ from halfwink import _core
 
 #: What a run is, beside its technique.
 KEYS = ["workload", "machine", "set"]
+#: A run of a comparison.
+IDENTITY = (*KEYS, "technique")
 #: What a column's name ends in, where that is its unit.
 _UNIT = re.compile(r"(_j_per_unit|_[a-z]+)$")
-#: What Linux does with idle times anyway, of each world the first that was run.
-IDLE_STATES = {
-    "chip": ("c1e", "c6", "idle-menu", "idle-adaptive", "idle-gate"),
-    "router": ("napi-menu", "napi-teo", "napi-c6"),
-    "switching": ("power-down-adaptive", "power-down-always"),
-}
-#: Families that decide when something sleeps or how fast it runs: what idle states rival.
-SLEEPERS = ("gating", "c-states", "wake-up", "dvfs", "scaling", "power-down")
 #: Of the baseline's run.
 _BASE = "_base_{}"
 
@@ -65,7 +59,8 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
         .then(_base("units") / pl.col("units"))
     )
     waits = _base("latency_mean_us").is_not_null()
-    if "load" in runs.columns:
+    if "run_s" in runs.columns:
+        # The cores' own time says how long a batch of programs took.
         waits &= pl.col("load") != "closed"
     joined = joined.with_columns(
         _below(pl.col("energy_j") * same_work, _base("energy_j")).alias("energy_saving_pct"),
@@ -110,27 +105,6 @@ def _above(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
 
 def _below(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
     return 100 * (base - ours) / base
-
-
-def with_beyond_idle(runs: pl.DataFrame, world: str) -> pl.DataFrame:
-    """Adds ``beyond_idle_pct``: what is saved of the energy that as much work takes with Linux'
-    idle states, the first of :data:`IDLE_STATES` that was run; null for what does not sleep."""
-    column = "beyond_idle_pct"
-    there = set(runs["technique"])
-    reference = next((name for name in IDLE_STATES.get(world, ()) if name in there), None)
-    if reference is None or "energy_saving_pct" not in runs.columns:
-        return runs.with_columns(pl.lit(None, pl.Float64).alias(column))
-    left = (100 - pl.col("energy_saving_pct")).alias("_left")
-    idle = runs.filter(technique=reference).select(*KEYS, left)
-    rivals = pl.col("technique").is_in([name for name in there if sleeps(name, world)])
-    beyond = 100 * (1 - (100 - pl.col("energy_saving_pct")) / pl.col("_left"))
-    joined = runs.join(idle, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
-    return joined.with_columns(pl.when(rivals).then(beyond).alias(column)).drop("_left")
-
-
-def sleeps(technique: str, world: str) -> bool:
-    """Returns whether a technique, with any parameters and modifiers, rivals idle states."""
-    return family_of(technique, world) in SLEEPERS
 
 
 def family_of(technique: str, world: str) -> str | None:

@@ -16,10 +16,12 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import Place, make_folder, place, write_whole
 from halfwink.frames import Stack
 from halfwink.jobs import Job, Pairs, Planned
+from halfwink.judgement import judge
 from halfwink.library import library
 from halfwink.mpki import with_mpki
-from halfwink.relate import KEYS, ends, relate, with_beyond_idle
+from halfwink.relate import IDENTITY, ends, relate
 from halfwink.remote import Remote
+from halfwink.seeds import over_seeds
 from halfwink.store import HOST, RunStore
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from halfwink.verdict import Verdict
 
-IDENTITY = (*KEYS, "technique")
 #: Results that are read from the store at once.
 CHUNK = 256
 #: The table of one row for each run. Its file has a name of its own.
@@ -35,6 +36,8 @@ RUN = "run"
 RUN_FILE = "results"
 #: The study as it was run, beside the tables.
 STUDY_FILE = "study.toml"
+#: Pieces of each run, from which intervals of differences come.
+SLICES = "slices"
 #: Columns of the short table, of those that a world has.
 SHORT = (
     "unit_of_work",
@@ -42,7 +45,8 @@ SHORT = (
     "energy_saving_pct",
     "core_energy_saving_pct",
     "core_clock_saving_pct",
-    "beyond_idle_pct",
+    "equal_rate_saving_pct",
+    "beyond_today_pct",
     "slowdown_pct",
     "energy_delay_pct",
     "latency_mean_us",
@@ -50,6 +54,8 @@ SHORT = (
     "power_w",
     "lost_pct",
     "gated_share",
+    "available",
+    "breaks",
 )
 
 
@@ -223,7 +229,8 @@ def collect(
     world = jobs[0].world
     if "counters" in tables:
         tables[RUN] = with_mpki(tables[RUN], tables["counters"], list(IDENTITY))
-    tables[RUN] = with_beyond_idle(relate(tables[RUN], baseline, machine), world)
+    runs = relate(tables[RUN], baseline, machine)
+    tables[RUN] = judge(runs, tables.get(SLICES), world, baseline, machine)
     return Results(world, tables, baseline, machine)
 
 
@@ -255,44 +262,3 @@ def _swept(texts: Iterable[str]) -> list[str]:
     for text in texts:
         paths.update(dict.fromkeys(item.partition("=")[0] for item in text.split()))
     return list(paths)
-
-
-#: In the name of an end of an interval.
-LIMIT = re.compile(r"_(low|high)(_|$)")
-#: Two-sided 95 % points of Student's t for 1 to 30 degrees of freedom.
-STUDENT = (
-    "12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 2.160 2.145 2.131 "
-    "2.120 2.110 2.101 2.093 2.086 2.080 2.074 2.069 2.064 2.060 2.056 2.052 2.048 2.045 2.042"
-)
-POINTS = dict(enumerate((float(point) for point in STUDENT.split()), start=1))
-#: Beyond: the normal distribution's.
-NORMAL = 1.96
-
-
-def over_seeds(runs: pl.DataFrame) -> pl.DataFrame:
-    """Means over the seeds that were swept, with their 95 % intervals (see `ends`).
-
-    Runs without a sweep of seeds come back as they are.
-    """
-    seedless = pl.col("set").str.replace(r"(^| )seed=\S+", "").str.strip_chars_start()
-    grouped = runs.with_columns(seedless)
-    if grouped.select(IDENTITY).is_unique().all():
-        return runs
-    first = [pl.col(name).first() for name, kind in grouped.schema.items() if not kind.is_numeric()]
-    means: dict[str, pl.Expr] = {}
-    for name in grouped.columns:
-        if grouped.schema[name].is_numeric() and not LIMIT.search(name):
-            (low, high), mean, half = ends(name), pl.col(name).mean(), _half(name)
-            # Over seeds, not of each run's own slices.
-            means |= {name: mean, low: (mean - half).alias(low), high: (mean + half).alias(high)}
-    led = [expression for expression in first if expression.meta.output_name() not in IDENTITY]
-    return grouped.group_by(IDENTITY, maintain_order=True).agg(*led, *means.values())
-
-
-def _half(name: str) -> pl.Expr:
-    """Half of the 95 % interval of a mean (Student's t)."""
-    count = pl.col(name).count()
-    point = (count.cast(pl.Int64) - 1).replace_strict(
-        POINTS, default=NORMAL, return_dtype=pl.Float64
-    )
-    return point * pl.col(name).std() / count.sqrt()

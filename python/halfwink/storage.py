@@ -25,7 +25,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.frames import frames, titled
 from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
-from halfwink.results import POINTS
+from halfwink.seeds import student
 
 if TYPE_CHECKING:
     import altair as alt
@@ -222,7 +222,7 @@ def _means(rows: pl.DataFrame, columns: Sequence[str]) -> dict[str, float]:
     for name in columns:
         values = [value for value in rows[name].to_list() if value is not None]
         mean = statistics.fmean(values)
-        half = POINTS[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+        half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
         found |= {name: mean, f"{name}_low": max(mean - half, 0.0), f"{name}_high": mean + half}
     return found
 

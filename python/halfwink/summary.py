@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from halfwink.relate import KEYS, ends
-from halfwink.results import IDENTITY, Results, over_seeds
+from halfwink.relate import IDENTITY, KEYS, ends
+from halfwink.results import Results
+from halfwink.seeds import over_seeds
 from halfwink.store import HOST
 
 Row = dict[str, Any]
@@ -24,14 +25,16 @@ class Line:
     Attributes:
         whose: workload, machine with what was set, technique.
         cells: a text for each heading.
-        is_baseline: tells whether others are related to it.
-        is_first: tells whether it is the first of its workload on its machine.
+        is_baseline: whether others are related to it.
+        is_first: whether it is the first of its workload on its machine.
+        is_unranked: whether it breaks a limit or knows the future, and stands below the others.
     """
 
     whose: tuple[str, str, str]
     cells: list[str]
     is_baseline: bool
     is_first: bool
+    is_unranked: bool
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,25 @@ def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], st
 
 
 def _energy(row: Row) -> str:
-    value, half = row["energy_j_per_unit"], _half(row, "energy_j_per_unit")
-    text = f"{energy(value)}/{row['unit_of_work']}"
-    if not value or half is None:
-        return text
-    share = 100 * half / value
-    return f"{text} ±{share:.0f} %" if share >= 10 else f"{text} ±{share:.2g} %"
+    # How much requests differ tells nothing of how well a difference is known.
+    return f"{energy(row['energy_j_per_unit'])}/{row['unit_of_work']}"
+
+
+def _saving(column: str) -> Callable[[Row], str]:
+    """A cell: the saving with both ends of its interval, if they show in two digits."""
+
+    def cell(row: Row) -> str:
+        value, (low, high) = row[column], (row.get(end) for end in ends(column))
+        text = fixed(value)
+        if value is None or low is None or high is None or fixed(low) == fixed(high):
+            return text
+        return f"{text} ({fixed(low)} to {fixed(high)})"
+
+    return cell
+
+
+def _text(column: str) -> Callable[[Row], str]:
+    return lambda row: str(row[column] or "-")
 
 
 def _rate(row: Row) -> str:
@@ -102,8 +118,9 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("energy/unit", "energy_j_per_unit", _energy),
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
     ("of it clock %", "core_clock_saving_pct", _number("core_clock_saving_pct", 2)),
-    ("all saved %", "energy_saving_pct", _number("energy_saving_pct", 2)),
-    ("beyond idle %", "beyond_idle_pct", _number("beyond_idle_pct", 2)),
+    ("all saved %", "energy_saving_pct", _saving("energy_saving_pct")),
+    ("at equal rate %", "equal_rate_saving_pct", _saving("equal_rate_saving_pct")),
+    ("beyond today %", "beyond_today_pct", _saving("beyond_today_pct")),
     ("slowdown %", "slowdown_pct", _number("slowdown_pct", 2)),
     ("mean us", "latency_mean_us", _number("latency_mean_us", 1)),
     ("p99 us", "latency_p99_us", _number("latency_p99_us", 1)),
@@ -117,6 +134,8 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("L2 MPKI", "l2_mpki", _number("l2_mpki", 2)),
     ("L3 MPKI", "l3_mpki", _number("l3_mpki", 2)),
     ("work/s of host", "rate", _rate),
+    ("needs", "available", _text("available")),
+    ("breaks", "breaks", _text("breaks")),
 ]
 #: Headings that narrow terminals and telephones go without, least wanted first.
 SPARED = (
@@ -133,12 +152,15 @@ SPARED = (
     "core saved %",
     "mean us",
     "power W",
+    "needs",
+    "breaks",
 )
 
 
 def summarize(results: Results) -> Summary:
     """The short table: means over seeds where those were swept. Of each workload on each machine
-    first the baseline, then the others, best first."""
+    first the baseline, then the others, best first, then what breaks a limit or knows the future.
+    """
     runs = results.runs
     if results.has(HOST):
         host = results.tables[HOST].select(*IDENTITY, "rate").unique(IDENTITY)
@@ -146,7 +168,7 @@ def summarize(results: Results) -> Summary:
         host = host.with_columns(pl.when(pl.col("rate") > 0).then("rate"))
         runs = runs.join(host, on=IDENTITY, how="left", nulls_equal=True, maintain_order="left")
     runs = _best_first(over_seeds(runs), results.baseline)
-    shown = [cell for cell in CELLS if cell[1] in runs.columns and runs[cell[1]].count() > 0]
+    shown = [cell for cell in CELLS if is_shown(runs, cell[1])]
     lines: list[Line] = []
     previous = None
     for row in runs.iter_rows(named=True):
@@ -157,17 +179,36 @@ def summarize(results: Results) -> Summary:
                 cells=[write(row) for _, _, write in shown],
                 is_baseline=row["technique"] == results.baseline,
                 is_first=group != previous,
+                is_unranked=_is_unranked(row),
             )
         )
         previous = group
     return Summary([heading for heading, _, _ in shown], lines)
 
 
+def is_shown(runs: pl.DataFrame, column: str) -> bool:
+    """Whether a column says anything that others do not."""
+    if column not in runs.columns or runs[column].count() == 0:
+        return False
+    if column == "equal_rate_saving_pct":
+        # Under an open load every technique runs at the same rate.
+        return "closed" in runs["load"]
+    return column != "breaks" or any(runs[column])
+
+
+def _is_unranked(row: Row) -> bool:
+    return bool(row.get("breaks")) or row.get("available") == "bound"
+
+
 def _best_first(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    if "breaks" not in runs.columns:
+        return runs
     groups = runs.partition_by(KEYS, maintain_order=True)
-    first = pl.col("technique") != baseline
-    by_energy = pl.col("energy_j_per_unit")
-    return pl.concat(g.sort(first, by_energy, nulls_last=True, maintain_order=True) for g in groups)
+    later = pl.col("technique") != baseline
+    unranked = (pl.col("breaks") != "") | (pl.col("available") == "bound")
+    saved = pl.coalesce("equal_rate_saving_pct", "energy_saving_pct")
+    order = [later, later & unranked, -saved]
+    return pl.concat(g.sort(order, nulls_last=True, maintain_order=True) for g in groups)
 
 
 def as_html(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""Verdict of a comparison in sentences: the winner, its cost, and its gain over idle states.
+"""What a comparison says, in sentences: what is best today, at what cost, and what would add to it.
 
 results = hw.compare("nginx", techniques=["idle-menu", "tap"])
 print(results.verdict())
@@ -7,13 +7,17 @@ print(results.verdict())
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from halfwink import wording
-from halfwink.relate import IDLE_STATES, KEYS, ends, family_of, sleeps, with_beyond_idle
+from halfwink.judgement import LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
+from halfwink.paired import Saving
+from halfwink.relate import KEYS
 from halfwink.summary import energy, fixed
 
 if TYPE_CHECKING:
@@ -21,21 +25,10 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: Slower than this against the baseline, in per cent, no technique is said to win, unless Linux'
-#: own idle states are slower still: then as slow as those.
-TOLERATED_PCT = 5.0
-#: Less than this, in per cent, is no saving.
-LEAST_PCT = 0.005
-#: Less than this beyond idle states, in per cent, is called next to nothing.
-LITTLE_PCT = 0.1
-#: A technique is said to be faster than the winner if it takes at most so much of its time.
-FASTER = 0.9
 #: What takes so many times as long is no price, but work that is not done.
 DEAREST = 100.0
-#: As :data:`TOLERATED_PCT`, of what was lost, in per cent of all work.
-LOST_PCT = 0.1
-#: Techniques that know the future: a bound, and no choice.
-BOUNDS = ("oracle", "dvfs-oracle", "shortest")
+#: A technique is said to be faster than the answer if it takes at most so much of its time.
+FASTER = 0.9
 #: Workloads that a sentence names.
 NAMED = 6
 #: What one of a world's machines is.
@@ -46,23 +39,26 @@ ONE = {
     "node": "server",
     "racks": "network",
 }
+#: What stands before a technique that needs more than a machine of today has.
+WITH = {
+    "kernel": "With a changed kernel or firmware",
+    "silicon": "With hardware that is not sold today",
+}
 HOURS_A_YEAR = 24 * 365.25
-FLEET = 1000
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict of a comparison. Every figure is modelled.
+    """What a comparison says. Every figure is modelled.
 
     Attributes:
-        sentences: sentences to read, the answer first; without techniques to compare, what is
-            missing.
-        winners: one row for each workload, machine and values set: the ``technique`` that takes
-            least energy of those that slow down by at most 5 % and lose nothing more, the baseline
-            if none saves any;
-            ``energy_saving_pct`` and ``slowdown_pct`` against the baseline; ``beyond_idle_pct``
-            (of the energy that remains with Linux' idle states; null where those were not run or
-            are no rival); ``saved_w``, and ``saved_kwh_a_year`` of one machine that always runs so.
+        sentences: to read, the answer first; without techniques to compare, what is missing.
+        winners: one row for each workload, machine and values set: the ``technique`` with the least
+            energy of those that keep the limits, and what it ``needs``; ``saving_pct`` at equal
+            work and equal time, ``slowdown_pct`` and ``saved_w`` against the baseline;
+            ``saved_kwh_a_year`` of one machine under an open load, null of a closed one; ``today``,
+            the best of today, and ``beyond_today_pct`` against that. Savings have the ends of their
+            95 % interval where it is known.
     """
 
     sentences: tuple[str, ...]
@@ -81,300 +77,425 @@ class Verdict:
 
 
 def verdict(results: Results) -> Verdict:
-    """Returns the verdict on these results."""
-    from halfwink.results import over_seeds
-
-    runs = over_seeds(results.runs)
-    if "beyond_idle_pct" not in runs.columns:
-        runs = with_beyond_idle(runs, results.world)
-    groups = runs.partition_by(KEYS, maintain_order=True)
-    found = [_judge(results, group) for group in groups]
-    winners = pl.DataFrame([j.row() for j in found if j is not None], schema=_SCHEMA)
-    judged = [j for j in found if j is not None]
+    """What these results say."""
+    slices = results.tables.get("slices")
+    found = groups(results.runs, slices, results.world, results.baseline, results.baseline_machine)
+    judged = [Judged(group) for group in found if is_judged(group)]
+    winners = pl.DataFrame([one.row() for one in judged], schema=_SCHEMA)
     if not judged:
         line = f"Nothing was compared with {results.baseline}: name a technique beside it."
         return Verdict((line,), winners)
-    lines = judged[0].sentences() if len(judged) == 1 else _of_many(results, judged, runs)
-    return Verdict((*lines, _rests_on(results, runs)), winners)
+    lines = judged[0].sentences() if len(judged) == 1 else of_many(judged)
+    return Verdict((*lines, _rests_on(results.runs, judged)), winners)
 
 
-_SCHEMA = {
-    **dict.fromkeys((*KEYS, "technique"), pl.String),
-    **dict.fromkeys(
-        (
-            "energy_saving_pct",
-            "slowdown_pct",
-            "beyond_idle_pct",
-            "saved_w",
-            "saved_kwh_a_year",
-        ),
-        pl.Float64,
-    ),
-}
+_SAVINGS = ("saving", "beyond_today")
+_SCHEMA = (
+    dict.fromkeys((*KEYS, "technique", "needs", "today"), pl.String)
+    | {f"{name}{end}_pct": pl.Float64 for name in _SAVINGS for end in ("", "_low", "_high")}
+    | dict.fromkeys(("slowdown_pct", "saved_w", "saved_kwh_a_year"), pl.Float64)
+)
+
+
+def is_judged(group: Group) -> bool:
+    """Whether a group has its baseline, and anything to compare with it."""
+    base = group.rows.get(group.baseline)
+    others = (name for name in group.rows if name != group.baseline)
+    return base is not None and any(group.saving(name, group.baseline) for name in others)
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
     """One workload on one machine."""
 
-    results: Results
-    base: Row
-    best: Row
-    #: Saves more than the best, and is slower than is tolerated or loses work; or knows the future.
-    greedy: Row | None
-    #: Saves less than the best, and is faster.
-    fastest: Row | None
-    bound: Row | None
-    idle: Row | None
-    #: Takes least of all that were run beside the baseline and are no bounds.
-    nearest: Row | None
+    group: Group
 
     @property
-    def wins(self) -> bool:
-        return self.best is not self.base
+    def base(self) -> Row:
+        """The baseline's row."""
+        return self.group.rows[self.group.baseline]
 
     @property
-    def saved_w(self) -> float:
-        """Power saved by one machine that does the baseline's work in the baseline's time."""
-        base_w = self.base["energy_j"] / self.base["duration_s"]
-        return base_w * self.best["energy_saving_pct"] / 100
+    def today(self) -> str:
+        """The best of today."""
+        return self.group.today
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a faster technique does the same work in less time."""
+        return self.base.get("load") == "closed"
+
+    @cached_property
+    def beyond(self) -> dict[str, str]:
+        """By what it needs, the technique that saves most of what the best of today takes."""
+        found: dict[str, str] = {}
+        for need in WITH:
+            names = [n for n in self.group.kept if self.group.needs(n) == need]
+            best = self.group.best(names, self.today)
+            if best is not None:
+                found[need] = best
+        return found
+
+    @cached_property
+    def winner(self) -> str:
+        """The technique with the least energy of all that keep the limits."""
+        best = self.today
+        for name in self.beyond.values():
+            if self.group.beats(name, self.today) and self.group.beats(name, best):
+                best = name
+        return best
+
+    @cached_property
+    def greedy(self) -> str | None:
+        """Saves more than the best, and breaks a limit."""
+        dear = [
+            name
+            for name, row in self.group.rows.items()
+            if self.group.breaks(name) and self.group.needs(name) != "bound"
+            if 1 + (row.get("slowdown_pct") or 0) / 100 <= DEAREST
+            if "does not keep up" not in self.group.breaks(name)
+        ]
+        best = self.group.best(dear, self.winner)
+        return best if best is not None and self.group.beats(best, self.winner) else None
+
+    def saved(self, ours: str, base: str) -> Saving:
+        """What is saved; nothing by a technique of itself."""
+        return Saving(0.0) if ours == base else self.group.saving(ours, base) or Saving(0.0)
+
+    def watts(self, technique: str) -> tuple[float, float] | None:
+        """Power of a technique and of the baseline at the same rate of work, means over seeds; none
+        where that is not known."""
+        known = self.group.evens(technique)
+        if known is None:
+            return None
+        then = sum(one.base_j / one.duration_s for one in known) / len(known)
+        return then - sum(one.saved_w for one in known) / len(known), then
+
+    def is_same_rate(self, technique: str) -> bool:
+        """Whether a technique does the same work in the baseline's time, as it is."""
+        known = self.group.evens(technique)
+        return known is not None and all(one.is_same_rate for one in known)
 
     def row(self) -> Row:
-        saved = self.saved_w
-        known = {name: self.best[name] for name in _SCHEMA if name in self.best}
-        return known | {"saved_w": saved, "saved_kwh_a_year": saved * HOURS_A_YEAR / 1000}
+        """Its row of :attr:`Verdict.winners`."""
+        watts = self.watts(self.winner)
+        saved_w = watts[1] - watts[0] if watts else None
+        best = self.group.rows[self.winner]
+        cells: Row = {key: self.base[key] for key in KEYS}
+        cells |= {"technique": self.winner, "needs": self.group.needs(self.winner)}
+        cells |= {"today": self.today, "slowdown_pct": best.get("slowdown_pct")}
+        against = (self.group.baseline, self.today)
+        for name, other in zip(_SAVINGS, against, strict=True):
+            saved = self.saved(self.winner, other)
+            cells |= {f"{name}_pct": saved.value}
+            cells |= {f"{name}_low_pct": saved.low, f"{name}_high_pct": saved.high}
+        a_year = None
+        if saved_w is not None and not self.is_closed:
+            a_year = saved_w * HOURS_A_YEAR / 1000
+        return cells | {"saved_w": saved_w, "saved_kwh_a_year": a_year}
 
     def sentences(self) -> list[str]:
-        best, base = self.best, self.base
-        lines: list[str] = []
-        if self.wins:
-            unit = base["unit_of_work"]
-            now, then = (energy(row["energy_j_per_unit"]) for row in (best, base))
-            saving = _with_interval(best, "energy_saving_pct")
-            line = f"{best['technique']} takes least: {saving} % less energy than "
-            line += f"{base['technique']} ({now} instead of {then} per {unit}), {_cost(best, base)}"
-            chance = "; it may be chance" if _may_be_chance(best, "energy_saving_pct") else ""
-            lines.append(f"{line}{chance}.")
-        else:
-            line = f"Nothing saves energy against {base['technique']} here{self.limits()}"
-            lines.append(f"{line}{self._nearest()}.")
-        lines += self._beyond()
-        if self.wins:
-            lines.append(self._power())
-        lines += self._others()
-        return lines
+        """What is best today, what it saves, what would add to it, and what the limits exclude."""
+        lines = [*self._best_of_today(), *self._power(), *self._beyond()]
+        return [*lines, *self._fastest(), *self._greedy(), *self._leanest(), *self._bound()]
 
-    def limits(self) -> str:
-        return f" at less than {TOLERATED_PCT:.0f} % slowdown" if self.greedy is not None else ""
+    def _best_of_today(self) -> list[str]:
+        base, today = self.group.baseline, self.today
+        if today != base:
+            unit = self.base["unit_of_work"]
+            now, then = (self.group.rows[n]["energy_j_per_unit"] for n in (today, base))
+            amount = f"{percents(self.saved(today, base))} less than {base}"
+            line = f"{today} uses the least energy of what runs today"
+            cost = cost_of(self.group.rows[today], self.base)
+            if not self.is_closed or self.is_same_rate(today):
+                each = f"({energy(now)} instead of {energy(then)} per {unit})"
+                return [f"{line}: {amount} {each}, {cost}."]
+            if self.watts(today) is not None:
+                rate = self._rate(self.base)
+                return [f"At {base}'s rate, {rate}, {line}: {amount}; at full speed it is {cost}."]
+            return [
+                f"At full speed {line}: {amount} for each {unit}, {cost}.",
+                f"{self._at_full_speed(today)} Power at one rate is not known: state a rate.",
+            ]
+        others = [n for n in self.group.rows if n != base and self.group.needs(n) == "today"]
+        default = usual(self.group.world)
+        if not others and default is not None and default not in self.group.rows:
+            return [f"Of what runs today only {base} was compared: add {default}."]
+        return [self._nothing(others)] if others else []
 
-    def _nearest(self) -> str:
-        """Describes the cheapest technique, if none saves energy."""
-        if self.greedy is not None or self.nearest is None:
-            return ""
-        name, saving = self.nearest["technique"], _saving(self.nearest)
-        if saving > -LEAST_PCT:
-            return f": {name}, the nearest, takes as much"
-        return f": {name}, the nearest, takes {wording.percent(-saving)} more"
+    def _nothing(self, others: Sequence[str]) -> str:
+        base = self.group.baseline
+        within = f" within the limits ({limits(self.group)})" if self._is_limited(others) else ""
+        line = f"Nothing that runs today uses less energy than {base} here{within}"
+        nearest = self.group.best([n for n in others if not self.group.breaks(n)], base)
+        if nearest is None:
+            return f"{line}."
+        saved = self.saved(nearest, base)
+        return f"{line}: {nearest}, the nearest, {compared(saved)}{self._too_short(saved)}."
+
+    def _is_limited(self, names: Sequence[str]) -> bool:
+        broken = (n for n in names if self.group.breaks(n))
+        return any(self.group.beats(name, self.group.baseline) for name in broken)
+
+    def _power(self) -> list[str]:
+        """What the best of today, or else the winner, saves in watts."""
+        best, base = self.today, self.group.baseline
+        if best == base or (watts := self.watts(best)) is None:
+            return []
+        now, then = watts
+        one = ONE.get(self.group.world, "machine")
+        if self.is_closed:
+            saved, whole = wording.si(then - now), wording.si(then)
+            line = f"At that rate it saves {saved}W of the {one}'s {whole}W"
+            if self.is_same_rate(best):
+                return [f"{line}, at {self._rate(self.base)}."]
+            return [f"{line}, with the idle floor for the time left."]
+        kwh = wording.figure((then - now) * HOURS_A_YEAR / 1000)
+        line = f"At this load that saves {wording.si(then - now)}W of the {one}'s "
+        return [f"{line}{wording.si(then)}W: {kwh} kWh per {one} and year."]
 
     def _beyond(self) -> list[str]:
-        best, idle = self.best, self.idle
-        rivals = IDLE_STATES.get(self.results.world)
-        if rivals is None or not self.wins or not sleeps(best["technique"], self.results.world):
-            return []
-        if idle is None:
-            # One that every machine of the world has.
-            usual = next(n for n in rivals if family_of(n, self.results.world) != "c-states")
-            return [f"How much of it idle states save anyway is not known: add {usual}."]
-        alone = idle["energy_saving_pct"]
-        what = f"take {fixed(-alone)} % more" if alone <= -0.005 else f"save {fixed(alone)} %"
-        anyway = f"Idle states alone ({idle['technique']}) {what}"
-        if best["technique"] == idle["technique"]:
-            return [f"{anyway}: no technique that was run adds to that."]
-        beyond = _with_interval(best, "beyond_idle_pct", short=True)
-        line = f"{anyway}: beyond them {best['technique']} saves {beyond} %"
-        if _may_be_chance(best, "beyond_idle_pct"):
-            return [f"{line}, which may be chance."]
-        return [f"{line}, next to nothing." if best["beyond_idle_pct"] < LITTLE_PCT else f"{line}."]
-
-    def _power(self) -> str:
-        one = ONE.get(self.results.world, "machine")
-        base_w = self.base["energy_j"] / self.base["duration_s"]
-        kwh = self.saved_w * HOURS_A_YEAR / 1000
-        saved, all_of_it = (wording.si(watts) for watts in (self.saved_w, base_w))
-        line = f"For the same work that is {saved}W of the {all_of_it}W of a {one}: "
-        line += f"{wording.figure(kwh)} kWh a year of one that always runs so, "
-        return line + f"{wording.figure(kwh * FLEET)} kWh of {FLEET}."
-
-    def _others(self) -> list[str]:
+        """What a changed kernel and new hardware add to the best of today."""
         lines: list[str] = []
-        if (row := self.fastest) is not None:
-            saved = row["energy_saving_pct"]
-            less = f"{wording.percent(abs(saved))} {'less' if saved > 0 else 'more'}"
-            lines.append(f"{row['technique']} is fastest: {less} energy, {_cost(row, self.base)}.")
-        if (row := self.greedy) is not None:
-            saving, cost = wording.percent(row["energy_saving_pct"]), _cost(row, self.base)
-            lines.append(f"{row['technique']} would save {saving}, at a price: {cost}.")
-        # A bound that is none, or that everything reaches, says nothing.
-        if (row := self.bound) is not None and _saving(row) >= max(_saving(self.best), LEAST_PCT):
-            saving = wording.percent(row["energy_saving_pct"])
-            lines.append(f"{row['technique']}, which knows the future, saves {saving}.")
+        for need, name in self.beyond.items():
+            saved = self.saved(name, self.today)
+            if not self.group.beats(name, self.today):
+                why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
+                lines.append(f"{WITH[need]}, nothing uses less than {self.today}: {why}.")
+                continue
+            cost = cost_of(self.group.rows[name], self.base)
+            line = f"{WITH[need]}, {name} uses {percents(saved)} less than {self.today}"
+            line += self._beyond_watts(name)
+            by = how(name, self.group.world)
+            lines.append(f"{line}, {cost}" + (f"; it needs {by}." if by else "."))
         return lines
 
+    def _beyond_watts(self, name: str) -> str:
+        now, then = self.watts(name), self.watts(self.today)
+        if now is None or then is None:
+            return ""
+        return f" ({wording.si(then[0] - now[0])}W of {wording.si(then[0])}W)"
 
-def _judge(results: Results, group: pl.DataFrame) -> _Judged | None:
-    rows = group.to_dicts()
-    base = next((row for row in rows if row["technique"] == results.baseline), None)
-    others = [
-        row
-        for row in rows
-        if row["technique"] != results.baseline and row.get("energy_saving_pct") is not None
-    ]
-    if base is None or not others or not base["duration_s"]:
-        return None
-    by_name = {row["technique"]: row for row in others}
-    rivals = IDLE_STATES.get(results.world, ())
-    idle = next((by_name[name] for name in rivals if name in by_name), None)
-    bounds = [row for row in others if row["technique"].split(":")[0] in BOUNDS]
-    real = [row for row in others if row not in bounds]
-    can = [row for row in real if _is_tolerable(row, base, idle)]
-    best = max(can, key=_saving, default=base)
-    if _saving(best) < LEAST_PCT:
-        # The baseline itself.
-        best = base
-    if idle in can and round(_saving(best) - _saving(idle), 4) <= 0:
-        # As good as what is there anyway: that is the answer.
-        best = idle
-    dear = [row for row in real if row not in can and _time(row) <= DEAREST]
-    greedy = max(dear, key=_saving, default=None)
-    if greedy is not None and _saving(greedy) <= max(_saving(best), 0):
-        greedy = None
-    fastest = min([base, *can], key=_time)
-    if _time(fastest) > FASTER * min(_time(best), 1):
-        # No faster than the baseline, or hardly than the best.
-        fastest = None
-    bound = max(bounds, key=_saving, default=None)
-    nearest = max(real, key=_saving, default=None)
-    return _Judged(results, base, best, greedy, fastest, bound, idle, nearest)
+    def _too_short(self, saved: Saving) -> str:
+        """How long a run must be to tell, if this one cannot."""
+        if saved.low is None or saved.high is None or not saved.low <= 0 < saved.high:
+            return ""
+        half = (saved.high - saved.low) / 2
+        if abs(saved.value) < LEAST_PCT or half <= abs(saved.value):
+            return ""
+        units = self.base["units"] * (half / saved.value) ** 2
+        unit = self.base["unit_of_work"]
+        return f"; a run that can tell has at least {wording.count(units)} {unit}s"
+
+    def _fastest(self) -> list[str]:
+        kept = [n for n in self.group.kept if n != self.winner]
+        fastest = min(kept, key=lambda name: _time(self.group.rows[name]), default=None)
+        if fastest is None:
+            return []
+        row = self.group.rows[fastest]
+        if _time(row) > FASTER * min(_time(self.group.rows[self.winner]), 1):
+            return []
+        saved = compared(self.saved(fastest, self.group.baseline))
+        return [f"{fastest} is fastest: {cost_of(row, self.base)}; it {saved}."]
+
+    def _greedy(self) -> list[str]:
+        if (name := self.greedy) is None:
+            return []
+        saved = self.saved(name, self.group.baseline)
+        broken = ", ".join(self.group.breaks(name))
+        cost = cost_of(self.group.rows[name], self.base)
+        line = f"{name} would save {percents(saved)} and breaks a limit ({broken}): {cost}; "
+        return [f"{line}the limits are {limits(self.group)}."]
+
+    def _leanest(self) -> list[str]:
+        """Of a closed loop the technique with the least energy for each unit, at full speed."""
+        if not self.is_closed:
+            return []
+        rows = {n: self.group.rows[n] for n in self.group.kept}
+        rows = {n: row for n, row in rows.items() if row["energy_j_per_unit"]}
+        name = min(rows, key=lambda n: rows[n]["energy_j_per_unit"], default=self.group.baseline)
+        row, base = rows.get(name, self.base), self.base
+        known = self.watts(name) is not None and not self.is_same_rate(name)
+        if name == self.group.baseline or not known:
+            return []
+        unit = base["unit_of_work"]
+        now, then = (energy(r["energy_j_per_unit"]) for r in (row, base))
+        line = f"At full speed {name} uses the least energy per {unit}: {now} instead of {then}."
+        return [f"{line} {self._at_full_speed(name)}"]
+
+    def _at_full_speed(self, name: str) -> str:
+        does = [
+            f"{who} does {self._rate(r)} at {wording.si(r['energy_j'] / r['duration_s'])}W"
+            for who, r in ((name, self.group.rows[name]), (self.group.baseline, self.base))
+        ]
+        return f"{does[0]}, {does[1]}."
+
+    def _rate(self, row: Row) -> str:
+        return f"{wording.count(row['units'] / row['duration_s'])} {row['unit_of_work']}s a second"
+
+    def _bound(self) -> list[str]:
+        names = [n for n in self.group.rows if self.group.needs(n) == "bound"]
+        best = self.group.best(names, self.today)
+        if best is None or not self.group.beats(best, self.today):
+            return []
+        saved = percents(self.saved(best, self.today))
+        return [f"{best}, which knows the future, uses {saved} less than {self.today}: a bound."]
 
 
-def _saving(row: Row) -> float:
-    return float(row["energy_saving_pct"])
-
-
-def _time(row: Row) -> float:
-    """Returns the time relative to the baseline's; 1 if it is unknown."""
-    return 1 + (row.get("slowdown_pct") or 0) / 100
-
-
-def _is_tolerable(row: Row, base: Row, idle: Row | None) -> bool:
-    slower = row.get("slowdown_pct")
-    limit = 1 + TOLERATED_PCT / 100
-    if idle is not None and idle["slowdown_pct"] is not None:
-        # One in a hundred is no difference.
-        limit = max(limit, 1.01 * _time(idle))
-    lost = (row.get("lost_pct") or 0) - (base.get("lost_pct") or 0)
-    return (slower is None or _time(row) <= limit) and lost <= LOST_PCT
-
-
-def _at_load(one: _Judged, several: bool) -> str:
-    """The sentence of one load of a service."""
-    best, base = one.best, one.base
-    service, _, load = str(base["workload"]).rpartition("@")
-    shown = f"{base['load_pct']:.3g} % load" if base.get("load_pct") is not None else f"load {load}"
-    where = f"At {shown} of {service}" if several else f"At {shown}"
-    if (base.get("lost_pct") or 0) > LOST_PCT:
+def of_load(one: Judged, *, several: bool) -> str:
+    """What is best today at one load of a service, and what would add to it."""
+    service, _, _ = str(one.base["workload"]).rpartition("@")
+    where = f"At {one.base['load_pct']:.3g} % load" + (f" of {service}" if several else "")
+    base, today = one.group.baseline, one.today
+    if one.base.get("keeps_up") == "no":
         return f"{where} the server cannot keep up: nothing is compared."
-    if not one.wins:
-        return f"{where} nothing saves energy against {one.results.baseline}{one.limits()}."
-    now, then = (energy(row["energy_j_per_unit"]) for row in (best, base))
-    return (
-        f"{where} {best['technique']} takes least: {_with_interval(best, 'energy_saving_pct')} % "
-        f"less than {one.results.baseline} ({now} instead of {then} per "
-        f"{base['unit_of_work']}), {_cost(best, base)}."
-    )
+    if today == base:
+        line = f"{where} nothing that runs today uses less energy than {base}"
+    else:
+        cost = cost_of(one.group.rows[today], one.base)
+        amount = f"{percents(one.saved(today, base))} less than {base}"
+        line = f"{where} {today} uses the least energy of what runs today: {amount}, {cost}"
+    adds = [(need, name) for need, name in one.beyond.items() if one.group.beats(name, today)]
+    for need, name in adds:
+        saved = percents(one.saved(name, today))
+        line += f". {WITH[need]}, {name} uses {saved} less than that"
+    return f"{line}."
 
 
-def _of_many(results: Results, judged: list[_Judged], runs: pl.DataFrame) -> list[str]:
-    """One sentence over all workloads, and who wins where; of loads, one for each."""
-    if "load_pct" in runs.columns and results.world == "node":
+def of_many(judged: list[Judged]) -> list[str]:
+    """Sentences over several workloads: what is best today where, and what adds to it where; of
+    one service under several loads, one for each load."""
+    if all(one.base.get("load_pct") is not None for one in judged):
         services = {str(one.base["workload"]).rpartition("@")[0] for one in judged}
-        return [_at_load(one, len(services) > 1) for one in judged]
-    count = len(judged)
-    wins: dict[str, list[_Judged]] = {}
-    for one in judged:
-        wins.setdefault(one.best["technique"] if one.wins else "nothing", []).append(one)
-    lines: list[str] = []
-    steady = _steadiest(results, runs, count)
-    if steady is not None:
-        lines.append(steady)
-    order = sorted(wins.items(), key=lambda item: -len(item[1]))
-    for name, where in order:
-        names = ", ".join(_place(one, judged) for one in where[:NAMED])
-        names += f" and {len(where) - NAMED} more" if len(where) > NAMED else ""
-        if name == "nothing":
-            lines.append(f"Nothing saves energy on {names}.")
+        return [of_load(one, several=len(services) > 1) for one in judged]
+    lines = _steadiest(judged)
+    for name, where in _by(judged, lambda one: one.today):
+        names = _places(where, judged)
+        baseline = where[0].group.baseline
+        if name != baseline:
+            savings = [one.saved(name, baseline).value for one in where]
+            line = f"{name} uses the least energy of what runs today on {names}: "
+            lines.append(f"{line}{wording.span(savings)} less than {baseline}.")
             continue
-        most = [one.best["energy_saving_pct"] for one in where]
-        span = wording.span(most)
-        beyond = [b for one in where if (b := one.best["beyond_idle_pct"]) is not None]
-        line = f"{name} takes least on {names}: {span} less than {results.baseline}"
-        if beyond and where[0].idle is not None and name != where[0].idle["technique"]:
-            line += f"; beyond idle states {wording.span(beyond)}"
-        lines.append(line + ".")
+        limited = any(one.greedy for one in where)
+        within = f" within the limits ({limits(where[0].group)})" if limited else ""
+        line = f"Nothing that runs today uses less energy than {baseline} on {names}{within}."
+        lines.append(line)
+    for need in WITH:
+        adds = [one for one in judged if need in one.beyond]
+        adds = [one for one in adds if one.group.beats(one.beyond[need], one.today)]
+        for name, where in _by(adds, lambda one, need=need: one.beyond[need]):
+            savings = [one.saved(name, one.today).value for one in where]
+            line = f"{WITH[need]}, {name} uses {wording.span(savings)} less than the best of today"
+            lines.append(f"{line} on {_places(where, judged)}.")
+    for name, where in _by([one for one in judged if one.greedy], lambda one: str(one.greedy)):
+        savings = [one.saved(name, one.group.baseline).value for one in where]
+        slower = [one.group.rows[name].get("slowdown_pct") or 0.0 for one in where]
+        broken = ", ".join(dict.fromkeys(b for one in where for b in one.group.breaks(name)))
+        line = f"{name} would save {wording.span(savings)} on {_places(where, judged)} "
+        line += f"and breaks a limit ({broken}): {wording.span(slower)} slower"
+        lines.append(f"{line}; the limits are {limits(where[0].group)}.")
     return lines
 
 
-def _steadiest(results: Results, runs: pl.DataFrame, count: int) -> str | None:
-    """The technique with the greatest mean saving of those that are tolerable everywhere."""
-    worst = runs.filter(
-        pl.col("technique") != results.baseline,
-        ~pl.col("technique").str.split(":").list.first().is_in(BOUNDS),
-        pl.col("energy_saving_pct").is_not_null(),
-    )
-    means = worst.group_by("technique", maintain_order=True).agg(
-        pl.len().alias("n"),
-        pl.col("energy_saving_pct").mean().alias("mean"),
-        pl.col("slowdown_pct").max().alias("slowest"),
-        pl.col("beyond_idle_pct").mean().alias("beyond"),
-    )
-    slow = pl.col("slowest").fill_null(0) <= TOLERATED_PCT
-    best = means.filter(slow, pl.col("n") == count, pl.col("mean") > 0).sort("mean")
-    if best.is_empty():
-        return None
-    row = best.row(-1, named=True)
-    mean = wording.percent(row["mean"])
-    line = f"Over all {count}, {row['technique']} saves most: {mean} in the mean"
-    if row["beyond"] is not None:
-        line += f", {wording.percent(row['beyond'])} beyond idle states"
-    if row["slowest"] is not None:
-        line += f"; at most {fixed(row['slowest'])} % slower"
-    return line + "."
+def _by(judged: list[Judged], key: Callable[[Judged], str]) -> list[tuple[str, list[Judged]]]:
+    found: dict[str, list[Judged]] = {}
+    for one in judged:
+        found.setdefault(key(one), []).append(one)
+    return sorted(found.items(), key=lambda item: -len(item[1]))
 
 
-def _place(one: _Judged, judged: list[_Judged]) -> str:
-    """Returns the keys that distinguish this group from the others."""
+def _steadiest(judged: list[Judged]) -> list[str]:
+    """The technique with the greatest mean saving of those that keep the limits everywhere."""
+    base = judged[0].group.baseline
+    kept = [n for n in judged[0].group.kept if all(n in one.group.kept for one in judged)]
+    means = {
+        name: sum(one.saved(name, base).value for one in judged) / len(judged)
+        for name in kept
+        if name != base and any(one.group.beats(name, base) for one in judged)
+    }
+    best = max(means, key=lambda name: means[name], default=None)
+    if best is None or means[best] < LEAST_PCT:
+        return []
+    beyond = sum(one.saved(best, one.today).value for one in judged) / len(judged)
+    line = f"Over all {len(judged)}, {best} saves most: {wording.percent(means[best])} in the mean"
+    if judged[0].group.needs(best) != "today":
+        line += f", {wording.percent(beyond)} beyond the best of today"
+    slowest = [s for one in judged if (s := one.group.rows[best].get("slowdown_pct")) is not None]
+    line += f"; at most {fixed(max(slowest))} % slower" if slowest else ""
+    return [f"{line}."]
+
+
+def _places(where: list[Judged], judged: list[Judged]) -> str:
+    """What tells these groups from the others."""
     different = [k for k in KEYS if len({other.base[k] for other in judged}) > 1]
-    return " ".join(str(one.base[key]) for key in different if one.base[key])
+    names = [" ".join(str(one.base[k]) for k in different if one.base[k]) for one in where]
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + rest
 
 
-def _rests_on(results: Results, runs: pl.DataFrame) -> str:
+def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
     counted = "instructions" if "instructions" in runs.columns else "units"
     unit = "instruction" if counted == "instructions" else str(runs["unit_of_work"][0])
     counts: list[float] = runs[counted].drop_nulls().cast(pl.Float64).to_list()
     line = f"All of it is modelled, from {wording.count(max(counts, default=0))} {unit}s a run"
     machines = runs["machine"].unique(maintain_order=True).to_list()
     line += f" on {machines[0]}" if len(machines) == 1 else ""
-    low, _ = ends("energy_saving_pct")
-    if low in runs.columns and runs[low].count() > 0:
-        return line + "; ±: half of the 95 % interval over seeds."
-    return line + "; one run each, so no interval of the difference is known."
+    several = any(len(found) > 1 for one in judged for found in one.group.runs.values())
+    known = [
+        saved.is_known
+        for one in judged
+        for name in one.group.rows
+        if name != one.group.baseline and (saved := one.group.saving(name, one.group.baseline))
+    ]
+    if several:
+        return f"{line}; in brackets: 95 % intervals over seeds."
+    if any(known):
+        return (
+            f"{line}; in brackets: 95 % intervals of the difference, part by part of the same work."
+        )
+    return f"{line}; one run each, so no interval of the difference is known."
 
 
-def _cost(row: Row, base: Row) -> str:
+def limits(group: Group) -> str:
+    """The limits of a comparison, in words."""
+    mean, p99 = (100 * (limit - 1) for limit in group.limit)
+    text = f"{fixed(mean, 0)} % slower, {fixed(p99, 0)} % longer p99"
+    return text if mean <= SLOWER_PCT * 1.001 else f"those of {usual(group.world)}: {text}"
+
+
+def percents(saved: Saving) -> str:
+    """A saving with its interval: ``4.2 % (3.9 to 4.5)``."""
+    return f"{fixed(saved.value)} %{interval(saved)}"
+
+
+def interval(saved: Saving, digits: int = 2) -> str:
+    """`` (3.9 to 4.5)``; nothing where it is unknown."""
+    if saved.low is None or saved.high is None:
+        return ""
+    return f" ({fixed(saved.low, digits)} to {fixed(saved.high, digits)})"
+
+
+def compared(saved: Saving) -> str:
+    """``saves 0.01 %``, ``uses 3.1 % more`` or ``uses as much``, with the interval."""
+    if saved.is_known and saved.value >= LEAST_PCT and not saved.beats(LEAST_PCT):
+        return f"saves {percents(saved)}, which may be chance"
+    if abs(saved.value) < LEAST_PCT:
+        return "uses as much"
+    if saved.value > 0:
+        return f"saves {percents(saved)}"
+    more = Saving(-saved.value)
+    if saved.low is not None and saved.high is not None:
+        more = Saving(-saved.value, -saved.high, -saved.low)
+    return f"uses {percents(more)} more"
+
+
+def cost_of(row: Row, base: Row) -> str:
+    """What a technique costs in time, tail and loss."""
     slower = row.get("slowdown_pct")
     parts: list[str] = []
     if slower is not None:
-        parts.append(_slower(row, slower))
+        parts.append(_slower(slower))
     ours, theirs = row.get("latency_p99_us"), base.get("latency_p99_us")
     if ours is not None and theirs is not None:
         before, now = wording.duration(theirs), wording.duration(ours)
@@ -385,7 +506,7 @@ def _cost(row: Row, base: Row) -> str:
     return ", ".join(parts) or "at a cost that is not known"
 
 
-def _slower(row: Row, slower: float) -> str:
+def _slower(slower: float) -> str:
     if fixed(slower) == fixed(0.0):
         return "as fast"
     if slower >= 100:
@@ -395,22 +516,8 @@ def _slower(row: Row, slower: float) -> str:
             if times < 100
             else f"{wording.figure(times)} times as slow"
         )
-    by = _with_interval(row, "slowdown_pct").removeprefix("-")
-    return f"{by} % {'slower' if slower > 0 else 'faster'}"
+    return f"{fixed(abs(slower))} % {'slower' if slower > 0 else 'faster'}"
 
 
-def _half(row: Row, column: str) -> float | None:
-    low, high = (row.get(end) for end in ends(column))
-    return None if low is None or high is None else (high - low) / 2
-
-
-def _with_interval(row: Row, column: str, *, short: bool = False) -> str:
-    value, half = row[column], _half(row, column)
-    text = wording.percent(value).removesuffix(" %") if short else fixed(value)
-    return text if half is None else f"{text} ±{fixed(half)}"
-
-
-def _may_be_chance(row: Row, column: str) -> bool:
-    """Returns whether its 95 % interval over seeds includes no saving."""
-    half = _half(row, column)
-    return half is not None and row[column] - half <= 0
+def _time(row: Row) -> float:
+    return 1 + (row.get("slowdown_pct") or 0) / 100

@@ -20,8 +20,9 @@ import halfwink as hw
 from halfwink import _core
 from halfwink.frames import KINDS
 from halfwink.library import root
-from halfwink.relate import relate
-from halfwink.results import IDENTITY, over_seeds, sweep_columns
+from halfwink.relate import IDENTITY, relate
+from halfwink.results import sweep_columns
+from halfwink.seeds import over_seeds
 from halfwink.studies import study_jobs
 
 WORLDS = [world["name"] for world in _core.worlds()]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "compare": (
         ("nginx", "one of each kind of techniques, in seconds"),
-        ("nginx -t idle-menu,tap", "who saves most, and beyond idle states"),
+        ("nginx -t idle-menu,tap", "the best of today, and what tap adds"),
         ("nginx gzip -m ev6-1 --json", "two workloads on one core, for programs"),
         ("nginx --load 10,30,50,70%", "a server of today at the load you have"),
         ("all-to-all -w fabric -o out", "another world; its results in out/"),

@@ -14,8 +14,10 @@ from halfwink.files import Place
 from halfwink.results import STUDY_FILE, Results
 from halfwink.summary import SPARED, summarize
 
+#: Columns of words.
+LEFT = ("workload", "machine", "technique", "needs", "breaks")
 #: Intervals: the second that a narrow terminal goes without.
-INTERVAL = re.compile(r" ±\S+( %)?$")
+INTERVAL = re.compile(r" ±\S+( %)?$| \(.*\)$")
 
 
 def print_results(results: Results, *, wide: bool = False) -> None:
@@ -32,10 +34,12 @@ def print_results(results: Results, *, wide: bool = False) -> None:
         shared, headings, rows = _narrowed(headings, rows, stdout.width)
         if shared:
             stdout.print(plain(shared), markup=False)
-    columns = [
-        (h, "left" if h in ("workload", "machine", "technique") else "right") for h in headings
+    columns = [(h, "left" if h in LEFT else "right") for h in headings]
+    ruled = [
+        number - 1
+        for number, line in enumerate(summary.lines)
+        if number and (line.is_first or line.is_unranked > summary.lines[number - 1].is_unranked)
     ]
-    ruled = [number - 1 for number, line in enumerate(summary.lines) if line.is_first and number]
     print_table(columns, rows, ruled=ruled, to=wide_out if wide else None)
     if results.has("calls"):
         placement.show(results)
@@ -44,8 +48,10 @@ def print_results(results: Results, *, wide: bool = False) -> None:
     text = f"all energies and times are modelled; saved: against {results.baseline}"
     if "core_energy_saving_pct" in results.runs.columns:
         text += "; core: with its first and second caches"
-    if any("±" in cell for row in rows for cell in row):
-        text += "; ±: half of the 95 % interval"
+    if any(line.is_unranked for line in summary.lines):
+        text += "; last, unranked: what breaks a limit or knows the future"
+    if any("±" in cell or " to " in cell for row in rows for cell in row):
+        text += "; ± and brackets: 95 % intervals"
     stdout.print(text, markup=False)
 
 

@@ -9,8 +9,9 @@ import altair as alt
 import polars as pl
 
 from halfwink.errors import HalfwinkError
-from halfwink.relate import KEYS
+from halfwink.relate import KEYS, ends
 from halfwink.results import Results, sweep_columns
+from halfwink.summary import is_shown
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
 TECHNIQUE_COLOURS = {
@@ -69,11 +70,18 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
     """Saving against slowdown: a point per technique and workload. Of cores, where told apart."""
     runs = results.runs.filter(pl.col("technique") != results.baseline)
     has_cores = "core_energy_saving_pct" in runs.columns
+    at_rate = not has_cores and is_shown(runs, "equal_rate_saving_pct")
     saving = "core_energy_saving_pct" if has_cores else "energy_saving_pct"
+    saving = "equal_rate_saving_pct" if at_rate else saving
     columns = [*KEYS, "technique", "core_energy_saving_pct", "energy_saving_pct"]
+    columns += [saving] if at_rate else []
+    low, high = ends(saving)
+    has_interval = low in runs.columns and runs[low].count() > 0
+    columns += [low, high] if has_interval else []
     columns += ["slowdown_pct", "gated_share", "latency_p99_us"]
     columns = [name for name in columns if name in runs.columns]
     title = "core energy saved (%), modelled" if has_cores else "energy saved (%), modelled"
+    title = "energy saved at the baseline's rate (%), modelled" if at_rate else title
     base = alt.Chart(runs.select(columns)).encode(
         x=alt.X(
             "slowdown_pct:Q",
@@ -98,6 +106,9 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
             color=alt.value("#c9ccd1"), detail="workload:N", order="slowdown_pct:Q"
         )
         layers.insert(1, path)
+    if has_interval:
+        # 95 % intervals of the difference.
+        layers.append(base.mark_rule().encode(y=f"{low}:Q", y2=f"{high}:Q"))
     return alt.layer(*layers).properties(width=560, height=340)
 
 

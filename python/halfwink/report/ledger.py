@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from halfwink.results import IDENTITY, Results
+from halfwink.relate import IDENTITY
+from halfwink.results import Results
 from halfwink.summary import energy
 
 #: Runs, at most, that are told apart; of more, those of a workload and technique are added up.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from halfwink.relate import IDLE_STATES
 from halfwink.results import Results
 
 #: Where the pages are; a link is followed by the reader, never by the page.
@@ -59,13 +58,13 @@ def methods(results: Results) -> list[dict[str, str]]:
         "Seeds were swept: figures are means over them, ± half of the 95 % interval (Student's t)."
         if seeds
         else "Each figure is of one run; ± is half of the 95 % interval over slices of it. All"
-        " techniques play the same work, so differences are known better than that."
+        " techniques play the same work: brackets are 95 % intervals of the difference."
     )
     where = f" on {results.baseline_machine}" if results.baseline_machine else ""
-    idle = results.world in IDLE_STATES
     related = (
         f"Saved and slowed down are relative to {results.baseline}{where} on the same work"
-        + ("; beyond idle, to what it takes with Linux' idle states." if idle else ".")
+        " and at the same rate of it; beyond today, to the best technique of today that keeps the"
+        " limits."
     )
     said = [(related, "verdict.md"), (rests, "verdict.md")]
     if results.world in WORLDS:

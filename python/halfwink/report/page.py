@@ -21,13 +21,12 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
-from halfwink.relate import KEYS
+from halfwink.relate import IDENTITY, KEYS
 from halfwink.report import charts, core_charts
 from halfwink.report.ledger import ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.tradeoff_chart import far_out, tradeoff
-from halfwink.results import IDENTITY
 from halfwink.summary import SPARED, Summary, summarize
 
 if TYPE_CHECKING:
