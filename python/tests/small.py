@@ -79,6 +79,13 @@ SMALL = {
         '"power-save:c_up" = [2, 10]\n"evaluation.point_ms" = [0.5]',
         endless='"evaluation.point_ms" = [0.5, 100000]',
     ),
+    "node": Small(
+        "exponential@30",
+        "golden-cove-56",
+        ("menu", "c6a+package-sleep"),
+        "rest_w = [100, 150]\nrequests = [5000]",
+        endless="requests = [1000, 100000000000]",
+    ),
     "server": Small(
         "count@30",
         "niccolini",

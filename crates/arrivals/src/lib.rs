@@ -204,10 +204,12 @@ pub struct Draw {
 /// An arrival: its time, and its size if that was recorded.
 pub type Arrival = (Time, Option<f64>);
 
-impl Draw {
+impl Iterator for Draw {
+    type Item = Arrival;
+
     /// The next one; none if there are no more.
     #[inline]
-    pub fn next(&mut self) -> Option<Arrival> {
+    fn next(&mut self) -> Option<Arrival> {
         let random = &mut self.random;
         let gap_ps = match &mut self.kind {
             Kind::Poisson { mean_ps } => exponential(random) * *mean_ps,

@@ -131,7 +131,7 @@ impl<'a> Cores<'a> {
     #[inline]
     pub(crate) fn work(&mut self, n: usize, start: Time, item: &Item) -> Time {
         let core = &mut self.cores[n];
-        let done = match item.kind {
+        match item.kind {
             Kind::Request => {
                 let cold = std::mem::take(&mut core.cold);
                 let warm = start + cold;
@@ -151,8 +151,7 @@ impl<'a> Cores<'a> {
                 self.books.post(n, BACKGROUND, start, done);
                 done
             }
-        };
-        done
+        }
     }
 
     /// The run is over; a core that rests is counted up to its end.

@@ -18,7 +18,7 @@ pub(crate) fn play(
     // All that came so far is done by then, on whichever core.
     let mut covered = Time::ZERO;
     while let Some(item) = source.next().filter(|item| item.at < end) {
-        if count % 65_536 == 0 {
+        if count.is_multiple_of(65_536) {
             control.report(cores.tally.arrived)?;
         }
         count += 1;

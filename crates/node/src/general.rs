@@ -90,7 +90,7 @@ pub(crate) fn play(
     }
     let mut steps = 0_u64;
     while let Some((now, event)) = play.events.pop() {
-        if steps % 65_536 == 0 {
+        if steps.is_multiple_of(65_536) {
             control.report(play.floor.cores.tally.arrived)?;
         }
         steps += 1;
