@@ -21,9 +21,6 @@ RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.
 # What is formatted and linted.
 PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging tools/test_table.py
 
-DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
-DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
-
 .PHONY: help setup live demo test test-full bench tables scores wheels cross check fmt clean
 
 help:
@@ -73,7 +70,7 @@ $(LIVE): $(NATIVE)
 	@touch $@
 
 demo: $(NATIVE)
-	@$(HALFWINK) compare $(DEMO) --technique $(DEMO_TECHNIQUES) --machine ev6-4 -o halfwink-out/demo
+	@$(HALFWINK) compare nginx -o halfwink-out/demo
 
 test: $(LIVE)
 	@tools/test.sh

@@ -16,6 +16,7 @@ from halfwink.executors import Executor, Submits
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import machines
+from halfwink.library import workloads as services
 from halfwink.relate import KEYS, family_of
 from halfwink.results import Results
 from halfwink.store import HOST, RunStore
@@ -24,6 +25,10 @@ from halfwink.studies import keep, run_all
 _log = logging.getLogger("halfwink")
 #: Where workloads are compared, and on what, unless something else is said.
 WORLD = "chip"
+#: Where services are, which have a profile.
+NODE = "node"
+#: Loads at which these are compared.
+USUAL_LOADS = ("10%", "30%", "50%", "70%")
 DEFAULT_MACHINE = "ev6-4"
 #: Of other worlds, where the first is one that most techniques cannot use: it has no OS core, or
 #: fewer CPUs than the workload.
@@ -85,7 +90,7 @@ def compare(
     *,
     techniques: str | Sequence[str] | None = None,
     machine: str | None = None,
-    world: str = WORLD,
+    world: str | None = None,
     set: Settings | None = None,
     instructions: int | None = None,
     timeline_ns: tuple[int, int] | None = None,
@@ -104,10 +109,12 @@ def compare(
             that the machine can play. If none are given: ``ONE_OF_EACH`` on a chip, all in other
             worlds. The baseline always runs.
         machine: name, with a number of cores (``ev6-16``), or a file.
-        world: another than the chip: workloads, machines and techniques are that one's then.
+        world: world whose workloads, machines and techniques these are. If none is given: a server
+            of today (``node``) for a service with a profile, else the chip (:func:`default_world`).
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: of each core, at most.
         loads: of servers: each workload at each of these (``30%``, ``20000/s``, ``mmpp:...``).
+            If none is given on a server of today: ``USUAL_LOADS``.
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
         out: folder or URL in which finished runs are kept, from which they are reused, and to
             which the tables are written in the end, for ``hw.open``.
@@ -119,7 +126,11 @@ def compare(
         HalfwinkError: a name or value that cannot be, in one line.
         RunError: a run failed.
     """
-    named = at_loads(names(workloads), names(loads), world)
+    asked = names(workloads)
+    if world is None:
+        on_a_chip = instructions is not None or timeline_ns is not None
+        world = default_world(asked, techniques, machine, loads, on_a_chip=on_a_chip)
+    named = at_loads(asked, names(loads) or usual_loads(asked, world), world)
     if not named:
         raise HalfwinkError("no workload was named")
     options: dict[str, object] = {}
@@ -152,6 +163,42 @@ def compare(
     if folder is not None:
         keep(folder, results, as_study(jobs, chosen[0]))
     return results
+
+
+def default_world(
+    workloads: Sequence[str],
+    techniques: str | Sequence[str] | None,
+    machine: str | None,
+    loads: str | Sequence[str] | None,
+    *,
+    on_a_chip: bool = False,
+) -> str:
+    """Returns the world that a comparison is played in unless one is named.
+
+    A service with a profile is played on a server of today. What names a chip, a technique that
+    only chips know, or a part of a run (``on_a_chip``), is played on a chip.
+    """
+    if on_a_chip:
+        return WORLD
+    if machine is not None:
+        known = {info["name"] for info in machines(NODE)}
+        return NODE if loads or machine in known else WORLD
+    if loads:
+        return NODE
+    chips, nodes = (
+        {t["name"] for t in _core.techniques() if w in t["worlds"]} for w in (WORLD, NODE)
+    )
+    parts = {part.split(":")[0] for name in names(techniques) for part in name.split("+")}
+    if parts:
+        return NODE if parts <= nodes and not parts <= chips else WORLD
+    profiled = {info["name"] for info in services(NODE)}
+    services_of = {workload.split("@")[0] for workload in workloads}
+    return NODE if services_of and services_of <= profiled else WORLD
+
+
+def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:
+    """Returns the loads that a server of today is compared at if the user names none."""
+    return USUAL_LOADS if world == NODE and not any("@" in w for w in workloads) else ()
 
 
 def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list[str]:

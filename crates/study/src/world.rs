@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_world_that_is_not_there_is_one_line() {
         let error = world("submarine").err().unwrap().to_string();
-        assert!(error.contains("this build has chip, router"), "{error}");
+        assert!(error.contains("this build has chip, node, router"), "{error}");
         assert!(world("rooter").err().unwrap().to_string().contains("did you mean `router`?"));
     }
 

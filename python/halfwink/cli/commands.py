@@ -64,15 +64,17 @@ def compare(
     workloads
         Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), or chase:mb=64.
     technique
-        Techniques, separated by commas, with parameters (tap:wake=last); all, all-gating for a
-        family. Without: five of gating and idling on a chip, all in another world.
+        Techniques, separated by commas, with parameters (tap:wake=last), joined by +; all, or
+        all-gating for a family. Default: some of each kind.
     machine
-        Machine, with a number of cores (ev6-16), or a file. Default: ev6-4, or a world's first.
+        Machine, with a number of cores (ev6-16), or a file. Default: golden-cove-56 for services
+        with a profile, ev6-4 on a chip, a world's first.
     world
-        Another world than the chip: `halfwink list worlds`. Names are those of that one then.
+        World whose names these are: `halfwink list worlds`. Default: node, a server of today, for
+        services with a profile; chip if a machine or technique of a chip is named, and for others.
     load
-        Loads of a server, separated by commas: 10,30,50%, or requests a second (20000/s). Plays
-        the world node, a server of today, unless another world is named.
+        Loads of a server, separated by commas: 10,30,50%, or requests a second (20000/s). Default:
+        10,30,50,70%.
     setting
         Change a value of the machine: --set gating.wake_up_ns=16. May be repeated.
     instructions
@@ -95,24 +97,27 @@ def compare(
     """
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
-    world = world or ("node" if load else comparing.WORLD)
-    on = machine or comparing.default_machine(world)
     window = _window(timeline)
+    techniques, loads = split_techniques(technique), comparing.split_loads(load)
+    if world is None:
+        part = instructions is not None or window is not None
+        world = comparing.default_world(workloads, techniques, machine, loads, on_a_chip=part)
+    on = machine or comparing.default_machine(world)
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
-    plain = chosen == [comparing.WORLD, "", None, None]
+    plain = chosen in ([name, "", None, None] for name in (comparing.WORLD, comparing.NODE))
     folder = place(out or OUT / _slug("compare", *workloads, on, told=[] if plain else chosen))
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
         results = comparing.compare(
             workloads,
-            techniques=split_techniques(technique),
+            techniques=techniques,
             machine=on,
             world=world,
             set=dict(settings(setting)),
             instructions=instructions,
             timeline_ns=window,
-            loads=comparing.split_loads(load),
+            loads=loads,
             out=folder,
             fresh=fresh,
             log=log,
