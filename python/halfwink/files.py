@@ -28,7 +28,7 @@ def place(given: Place | str) -> Place:
         if not path.is_absolute():
             raise HalfwinkError(f"{given}: expected a whole path, as file:///FOLDER")
         return path
-    return Remote.at(given) if URL.match(given) else Path(given)
+    return Remote.at(given) if URL.match(given) else Path(given).expanduser()
 
 
 def make_folder(folder: Place) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, make_folder, place, write_whole
 from halfwink.frames import Stack
@@ -169,9 +170,62 @@ def open_results(folder: Place | str) -> Results:
     study = study_of(folder)
     tables: dict[str, pl.DataFrame] = {}
     for path in _parquet(folder):
-        content = BytesIO(path.read_bytes()) if isinstance(path, Remote) else path
-        tables[RUN if path.stem == RUN_FILE else path.stem] = pl.read_parquet(content)
+        name = RUN if path.stem == RUN_FILE else path.stem
+        tables[name] = read_table(path, _heads(study["world"], name))
+    if tables[RUN].is_empty():
+        raise HalfwinkError(f"{folder}: {RUN_FILE}.parquet has no runs, expected one or more")
     return Results(study["world"], tables, study["baseline"], study["baseline_machine"])
+
+
+#: Kinds of columns as a world names them, and what a table of a file has for them.
+_KINDS: dict[str, tuple[type[pl.DataType], ...]] = {
+    "text": (pl.String, pl.Categorical, pl.Enum),
+    "integer": (pl.Int64, pl.UInt64, pl.Int32, pl.UInt32),
+    "real": (pl.Float64, pl.Float32, pl.Int64, pl.UInt64),
+}
+
+
+def _heads(world: str, table: str) -> list[tuple[str, str]]:
+    """Columns that a table of a world has, with their kinds."""
+    known = {named["name"]: named["tables"] for named in _core.worlds()}
+    own = known.get(world, {}).get(table, [])
+    return [*((name, "text") for name in IDENTITY), *((name, kind) for name, kind in own)]
+
+
+def read_table(path: Path | Remote, heads: Sequence[tuple[str, str]] = ()) -> pl.DataFrame:
+    """A table of results as it was written: the one reader of what runs left.
+
+    Args:
+        path: a file in Parquet.
+        heads: columns that it must have, and their kinds: ``text``, ``integer``, ``real``.
+
+    Raises:
+        HalfwinkError: it is damaged, or lacks a column, or has another kind of it; one line.
+        OSError: it cannot be read.
+    """
+    content = path.read_bytes()
+    try:
+        found = pl.read_parquet(BytesIO(content))
+    except BaseException as error:
+        # The decoder panics at some damage; what stops a program is passed on.
+        is_panic = type(error).__name__ == "PanicException"
+        if not is_panic and not isinstance(error, Exception):
+            raise
+        why = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise HalfwinkError(
+            f"{path}: damaged: {why}; `halfwink run` of its study.toml, "
+            "with -o of the folder, writes it again"
+        ) from None
+    for name, kind in heads:
+        if name not in found.columns:
+            raise HalfwinkError(
+                f"{path}: no column `{name}`: another version wrote it, or it is "
+                "another table; `halfwink run` of its study.toml writes it again"
+            )
+        dtype = found.schema[name]
+        if dtype != pl.Null and not isinstance(dtype, _KINDS.get(kind, (pl.DataType,))):
+            raise HalfwinkError(f"{path}: column `{name}` is {dtype}, expected {kind}")
+    return found
 
 
 def study_of(folder: Place) -> dict[str, Any]:

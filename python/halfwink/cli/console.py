@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 VERSION = 1
 #: Endings of files that charts are drawn into.
 PLOTS = (".html", ".svg", ".png", ".pdf", ".json")
+#: A chart in the page that Altair writes.
+SPEC = re.compile(r"(?m)^\s*(?:var|const|let) spec = .*$")
+#: Texts that spreadsheets compute, but for numbers.
+FORMULA = r"^[=+\-@\t\r]"
+NUMBER = r"^[+-]?[0-9.]"
 #: Wide enough for any table of ours when the output is a file or a pipe.
 PIPE_WIDTH = 10_000
 
@@ -80,10 +86,36 @@ def save_chart(chart: Any, path: Path, *, quiet: bool = False) -> None:
         raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
     claim(path, path, quiet=quiet)
     try:
-        chart.save(str(path), inline=path.suffix == ".html")
+        draw_chart(chart, path)
     except (OSError, ValueError) as error:
         raise HalfwinkError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     say(f"chart: {path}", quiet=quiet)
+
+
+def draw_chart(chart: Any, path: Path) -> None:
+    """Writes a chart; names in a page cannot end or open its script. Raises OSError, ValueError."""
+    if path.suffix != ".html":
+        chart.save(str(path))
+        return
+    # Altair writes the chart as one line of its page's script, and keeps `<` of names as it is.
+    page = SPEC.sub(lambda found: found[0].replace("<", "\\u003c"), chart.to_html(inline=True))
+    path.write_text(page)
+
+
+def formula_safe(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table whose texts no spreadsheet takes for formulas: a quote stands before those that begin
+    as one (OWASP, CSV injection)."""
+    import polars as pl
+    import polars.selectors as cs
+
+    names = frame.select(cs.string()).columns
+    return frame.with_columns(
+        pl.when(pl.col(name).str.contains(FORMULA) & ~pl.col(name).str.contains(NUMBER))
+        .then(pl.lit("'") + pl.col(name))
+        .otherwise(pl.col(name))
+        .alias(name)
+        for name in names
+    )
 
 
 def json_text(kind: str, document: Mapping[str, Any]) -> str:

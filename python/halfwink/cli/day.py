@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink.bed.day import Day, day, summary
+from halfwink.cli.console import draw_chart, print_frame, print_json, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
 from halfwink.errors import HalfwinkError
 
 
@@ -70,7 +70,7 @@ def play(
         # Drawing costs a second of imports, which most commands need not wait for.
         from halfwink.bed.day_chart import chart
 
-        chart(found).save(str(out / "day.html"), inline=True)
+        draw_chart(chart(found), out / "day.html")
         chart(found).save(str(out / "day.png"), scale_factor=2)
     if json:
         print_json(

@@ -8,8 +8,8 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
+from halfwink.cli.console import formula_safe, print_frame, print_json, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.hybrid import ACCURACY_PCT, COUNTS, MOST_STEADY, hybrid_year
@@ -114,7 +114,10 @@ def year(
         set=dict(settings(setting)),
     )
     if out is not None:
-        found.write_parquet(out) if out.suffix == ".parquet" else found.write_csv(out)
+        if out.suffix == ".parquet":
+            found.write_parquet(out)
+        else:
+            formula_safe(found).write_csv(out)
     if json:
         print_json("hybrid-year", {"year": found.to_dicts()})
         return 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError
@@ -22,6 +24,8 @@ from halfwink.errors import HalfwinkError, Interrupted, RunError
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
+#: Shows where an error comes from that nothing else tells of.
+TRACEBACK = "HALFWINK_TRACEBACK"
 #: What takes a command of the user's after `--`: module, function.
 RUN_COMMANDS = (
     ("halfwink.cli.commands", "capture"),
@@ -183,6 +187,23 @@ def _run(words: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
         return EXIT_FAILED
+    except Exception as error:
+        # Nothing that is handed in may end in a traceback; whoever mends this wants one.
+        if os.environ.get(TRACEBACK):
+            raise
+        _complain(_unexpected(error))
+        return EXIT_FAILED
+
+
+def _unexpected(error: Exception) -> str:
+    """What nothing else told of, in one line, with the way to see more."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    text = str(error).partition("\n")[0][:200]
+    return (
+        f"unexpected {type(error).__name__}{where}: {text}; {TRACEBACK}=1 before the command shows "
+        "where it comes from; please report it"
+    )
 
 
 def _called(function: Callable[..., Any], bound: BoundArguments) -> Any:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from halfwink.cli.console import formula_safe, plain, print_frame, print_json, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import plain, print_frame, print_json, say
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.results import Results, open_results, sql_tables
@@ -57,7 +57,7 @@ def query(
     if out is not None:
         file = io.BytesIO()
         if out.suffix == ".csv":
-            found.write_csv(file)
+            formula_safe(found).write_csv(file)
         else:
             found.write_parquet(file)
         write_whole(out, file.getvalue())

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import polars as pl
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from halfwink import _core
@@ -90,11 +89,18 @@ def _entry(root: Path, folder: Path) -> Entry:
     command = shlex.join(["halfwink", "run", f"{own}/{STUDY_FILE}", "-o", own])
     has_report = (folder / REPORT).exists()
     try:
-        title = study_of(folder)["title"]
-        results = open_results(folder)
-    except (HalfwinkError, OSError, pl.exceptions.PolarsError) as error:
-        why = f"cannot be read: {' '.join(str(error).split())}"
+        title, verdict, counts = _told(folder)
+    # Whatever is wrong with one folder, the others are listed.
+    except Exception as error:
+        why = f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}"
         return Entry(name, written, name, why, (), has_report, command)
+    return Entry(name, written, title or name, verdict, counts, has_report, command)
+
+
+def _told(folder: Path) -> tuple[str, str, tuple[str, ...]]:
+    """Title, first sentence of the verdict, and how many of what."""
+    title = study_of(folder)["title"]
+    results = open_results(folder)
     runs = results.runs
     counts = (
         _count(runs["technique"].n_unique(), "technique"),
@@ -102,8 +108,7 @@ def _entry(root: Path, folder: Path) -> Entry:
         _count(runs["machine"].n_unique(), "machine"),
         _count(runs.height, "run"),
     )
-    verdict = results.verdict().sentences[0]
-    return Entry(name, written, title or name, verdict, counts, has_report, command)
+    return title, results.verdict().sentences[0], counts
 
 
 def _count(number: int, what: str) -> str:

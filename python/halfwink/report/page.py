@@ -114,8 +114,8 @@ def _groups(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _embedded(spec: dict[str, Any]) -> str:
-    # Inside a script element, `</` would end it.
-    return json.dumps(spec).replace("</", "<\\/")
+    # Inside a script element, `</` would end it, and `<!--<script>` keep it open.
+    return json.dumps(spec).replace("<", "\\u003c")
 
 
 def _sections(results: Results) -> list[Section]:
