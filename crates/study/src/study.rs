@@ -1,5 +1,7 @@
 //! Studies: which workloads, machines and techniques to run, what to vary, and what to draw. TOML.
 
+use std::collections::HashSet;
+
 use halfwink_engine::{Input, InputError};
 use halfwink_techniques::{Choice, Values};
 use serde::{Deserialize, Serialize};
@@ -112,6 +114,11 @@ impl Study {
         for list in [&file.workloads, &file.machines, &file.techniques] {
             if list.get_ref().is_empty() {
                 return Err(input.error_at(&list.span(), "an empty list; expected at least one"));
+            }
+            let mut known = HashSet::new();
+            if let Some(twice) = list.get_ref().iter().find(|name| !known.insert(*name)) {
+                let message = format!("`{twice}` stands there twice; expected each once");
+                return Err(input.error_at(&list.span(), message));
             }
         }
         let world = match &file.world {
@@ -317,6 +324,10 @@ fn designed(
 /// A few lists ask for more runs than fit memory: refused before any is made.
 fn bounded(input: &Input, lists: usize, sweep: &[(String, Vec<String>)]) -> Result<(), InputError> {
     let mut runs = lists as u128;
+    if runs > MOST_RUNS {
+        let message = format!("{runs} runs; expected at most {MOST_RUNS}");
+        return Err(input.error_at_key("workloads", &message));
+    }
     for (path, values) in sweep {
         runs = runs.saturating_mul(values.len() as u128);
         if runs > MOST_RUNS {
