@@ -8,6 +8,7 @@ from typing import Any
 
 from halfwink import _core, traffic
 from halfwink.errors import HalfwinkError
+from halfwink.inputs import read_text
 
 #: Arrivals without a file: at random, evenly, or at random along a profile of rates.
 ARRIVALS = ("poisson", "constant", *traffic.PROFILES)
@@ -32,10 +33,10 @@ def arrival_times(
         if rate is None:
             raise HalfwinkError(f"arrivals {arrivals}: expected the rate of its peak")
         return {"segments": traffic.profile(arrivals, seconds, rate, seed=seed), "random": True}
-    path = Path(arrivals)
-    if not path.exists():
+    path = Path(arrivals).expanduser()
+    if arrivals != "-" and not path.exists():
         raise HalfwinkError(f"arrivals {arrivals}: expected {', '.join(ARRIVALS)} or a file")
-    text = path.read_text()
+    text = read_text(path)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if lines and lines[0].startswith("at_s"):
         return {"times": _times(path, [line.split(",")[0] for line in lines], first=1)}

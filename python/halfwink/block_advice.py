@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.inputs import read_text
 from halfwink.live_block import server
 
 #: assumption: a queue's CPU is used for so much of its time at most, so that bursts find room.
@@ -99,12 +100,10 @@ def load_of(path: Path) -> Load:
         HalfwinkError: the file is not a report, or holds no I/Os.
     """
     try:
-        report = json.loads(path.read_text())
+        report = json.loads(read_text(path))
         done = sum(worker["here"] + worker["given"] for worker in report["workers"])
         busy = sum(worker["working_s"] for worker in report["workers"])
         return Load(iops=done / report["duration_s"], io_us=1e6 * busy / done)
-    except OSError as error:
-        raise HalfwinkError(f"--report {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise HalfwinkError(
             f"--report {path}: expected what halfwink live block -o writes, of a run with I/Os"

@@ -24,6 +24,7 @@ import polars as pl
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.frames import Frames, frames
+from halfwink.inputs import read_text
 from halfwink.jobs import Settings, names, numbers, pairs
 from halfwink.library import library
 
@@ -181,10 +182,7 @@ def circuit_schedule(
     Raises:
         HalfwinkError: the file cannot be read, or a line or value is wrong.
     """
-    try:
-        content = Path(demand).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HalfwinkError(f"{demand}: {error}") from None
+    content = read_text(demand)
     times = (float(week_us), float(night_us), float(shortest_us))
     found = _core.circuit_schedule(str(demand), content, scheduler, times, float(gbps))
     return Schedule(**frames(found))

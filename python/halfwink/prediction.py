@@ -12,7 +12,6 @@ part in the fit.
 from __future__ import annotations
 
 import json
-import lzma
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,6 +26,7 @@ from halfwink.delay_model import Bin, fit_bins
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.files import write_whole
 from halfwink.hybrid import hybrid_server
+from halfwink.inputs import read_bytes
 from halfwink.jobs import chosen
 from halfwink.library import root
 from halfwink.live_steer import LiveSteer
@@ -322,5 +322,4 @@ def _log(folder: Path, name: str) -> Path:
 
 
 def read_log(path: Path) -> pl.DataFrame:
-    content = path.read_bytes()
-    return pl.read_csv(BytesIO(lzma.decompress(content) if path.suffix == ".xz" else content))
+    return pl.read_csv(BytesIO(read_bytes(path)))

@@ -21,6 +21,7 @@ from typing import Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.inputs import read_text
 from halfwink.programs import find
 
 #: Addresses kept for tests of network devices (RFC 2544, RFC 5180): nobody else's.
@@ -215,7 +216,7 @@ def profile(name: str, seconds: float, peak_pps: float, *, seed: int = 1) -> lis
     path = Path(name)
     if name in PROFILES or not path.exists():
         return _core.traffic_profile(name, seconds, peak_pps, seed=seed)
-    text = path.read_text()
+    text = read_text(path)
     try:
         length = sum(line[0] for line in _core.traffic_rates(text))
         return _core.traffic_rates(text, stretch=seconds / max(length, 1e-9), scale=peak_pps)

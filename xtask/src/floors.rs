@@ -8,6 +8,7 @@ use std::path::Path;
 const FLOORS: &[(&str, u32)] = &[
     ("units", 0),
     ("interleavings", 0),
+    ("inputs", 0),
     ("policy", 1),
     ("power", 1),
     ("trace", 1),

@@ -25,6 +25,7 @@ targets! {
     "delegate": delegation;
     "eventlog": event_log;
     "fabric": chakra, flow_files;
+    "inputs": inputs;
     "live-block": nbd;
     "live-router": router_config, xfrm;
     "live-steer": steer, steer_config, http2;

@@ -2,6 +2,7 @@
 
 mod capping;
 mod circuits;
+mod inputs;
 mod library;
 #[cfg(feature = "live")]
 mod live;
@@ -70,6 +71,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
+    module.add_function(wrap_pyfunction!(inputs::read_input, module)?)?;
     resctrl::register(module)?;
     trace::register(module)?;
     live_parts(module)

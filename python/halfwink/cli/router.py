@@ -13,6 +13,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
+from halfwink.inputs import read_text
 from halfwink.jobs import Job, pairs
 from halfwink.library import library
 from halfwink.router import software_router
@@ -122,10 +123,7 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str:
         return f"{pps:f}pps"
     if file is None:
         return profile or "evaluation"
-    try:
-        lines = file.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HalfwinkError(f"{file}: cannot be read; expected a rate on each line") from error
+    lines = read_text(file).splitlines()
     rates: list[str] = []
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()

@@ -1,0 +1,75 @@
+//! What a file is that a reader does not take, and which command does.
+
+use std::fmt;
+
+/// A format of another family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its name.
+    pub what: &'static str,
+    /// What takes it.
+    pub how: &'static str,
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this is {}: {}", self.what, self.how)
+    }
+}
+
+const FRAMES: Other = Other {
+    what: "a packet capture",
+    how: "`halfwink live generate --replay FILE` sends its frames",
+};
+const BLOCKS: &str = "`halfwink live block --advise --load FILE` plays it";
+const TRACE: Other =
+    Other { what: "a trace of instructions", how: "`halfwink trace info FILE` shows it" };
+
+/// Tells a format by the first bytes of a file, or its first line.
+#[must_use]
+pub fn look(head: &[u8]) -> Option<Other> {
+    let is = |magic: &[u8]| head.starts_with(magic);
+    let has = |word: &str| {
+        let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        line.windows(word.len()).any(|window| window == word.as_bytes())
+    };
+    let blocks = |what| Some(Other { what, how: BLOCKS });
+    let captures: [&[u8]; 5] = [
+        b"\xd4\xc3\xb2\xa1",
+        b"\xa1\xb2\xc3\xd4",
+        b"\x4d\x3c\xb2\xa1",
+        b"\xa1\xb2\x3c\x4d",
+        b"\x0a\x0d\x0d\x0a",
+    ];
+    if captures.iter().any(|magic| is(magic)) {
+        Some(FRAMES)
+    } else if is(b"\x89HWT\r\n") {
+        Some(TRACE)
+    } else if is(b"PAR1") {
+        Some(Other { what: "a table in Parquet", how: "write it as CSV first" })
+    } else if is(b"SQLite format 3") {
+        Some(Other { what: "a database of SQLite", how: "write the table as CSV first" })
+    } else if is(b"\x7fELF") {
+        Some(Other { what: "a program", how: "`halfwink capture -- PROGRAM` records what it does" })
+    } else if is(b"<?xml") || is(b"<!DOCTYPE") || is(b"<html") {
+        Some(Other { what: "XML or HTML", how: "write it as CSV first" })
+    } else if is(b"fio version ") {
+        blocks("an I/O log of fio")
+    } else if is(b"[global]") || (is(b"[") && has("ioengine")) {
+        blocks("a job file of fio")
+    } else if has("block_rq_") || has("SECTOR") && has("BYTES") {
+        blocks("a trace of the block layer")
+    } else if has("\"traceEvents\"") {
+        Some(Other {
+            what: "a trace of Chrome or Kineto",
+            how: "convert it by Chakra's tools first",
+        })
+    } else if is(b"Nodes ") {
+        Some(Other {
+            what: "a connection matrix of htsim",
+            how: "`halfwink circuits advise FILE.cm` plays it",
+        })
+    } else {
+        None
+    }
+}

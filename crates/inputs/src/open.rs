@@ -1,0 +1,152 @@
+//! Opening a file.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Cursor, IsTerminal, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::unpack::unpack;
+use crate::{decoded, Budget, InputError, Problem};
+
+/// A longer file with less than one byte in so many on disk is sparse. File systems that compress
+/// store logs at a fiftieth at best.
+const SPARSE: u64 = 1000;
+const SPARSE_FROM: u64 = 1 << 20;
+
+/// An input, unpacked.
+pub struct Opened {
+    path: PathBuf,
+    reader: Box<dyn Read + Send>,
+}
+
+impl Opened {
+    /// The file that was opened; `-` for standard input.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The same as UTF-8 without a byte order mark: UTF-16 is converted, at once.
+    ///
+    /// # Errors
+    /// If UTF-16 is damaged, or more than the budget allows.
+    pub fn text(mut self) -> Result<Opened, InputError> {
+        let mut head = Vec::new();
+        let wrong = |error| InputError::at(&self.path, error);
+        self.reader.by_ref().take(3).read_to_end(&mut head).map_err(wrong)?;
+        let rest = self.reader;
+        let reader: Box<dyn Read + Send> = match head[..] {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                let mut bytes = head;
+                let mut rest = rest;
+                rest.read_to_end(&mut bytes).map_err(|e| InputError::at(&self.path, e))?;
+                let text = decoded(bytes);
+                let text =
+                    text.map_err(|why| InputError::at(&self.path, Problem::Encoding(why)))?;
+                Box::new(Cursor::new(text))
+            }
+            [0xef, 0xbb, 0xbf] => rest,
+            _ => Box::new(Cursor::new(head).chain(rest)),
+        };
+        Ok(Opened { path: self.path, reader })
+    }
+
+    /// All bytes.
+    ///
+    /// # Errors
+    /// If they cannot be read, are damaged, or more than the budget allows.
+    pub fn bytes(mut self) -> Result<Vec<u8>, InputError> {
+        let mut bytes = Vec::new();
+        match self.reader.read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(InputError::at(&self.path, error)),
+        }
+    }
+}
+
+impl Read for Opened {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+/// The path with a leading `~` as the home folder, unless a file has that very name.
+#[must_use]
+pub fn expand(path: &Path) -> PathBuf {
+    let Ok(rest) = path.strip_prefix("~") else { return path.to_owned() };
+    match std::env::var_os("HOME") {
+        Some(home) if !home.is_empty() && fs::symlink_metadata(path).is_err() => {
+            Path::new(&home).join(rest)
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// Opens a regular file, or standard input as `-`, and unpacks it by what it holds.
+///
+/// # Errors
+/// If it is not there, no regular file, sparse, larger than the budget, or packed in a way that is
+/// not unpacked here.
+pub fn open_input(path: &Path, budget: &Budget) -> Result<Opened, InputError> {
+    let path = expand(path);
+    let raw: Box<dyn Read + Send> = if path.as_os_str() == "-" {
+        let input = io::stdin();
+        if input.is_terminal() {
+            return Err(InputError::at(&path, Problem::Terminal));
+        }
+        Box::new(input)
+    } else {
+        Box::new(regular(&path, budget).map_err(|problem| InputError::at(&path, problem))?)
+    };
+    let reader = unpack(raw, budget).map_err(|error| InputError::at(&path, error))?;
+    Ok(Opened { path, reader })
+}
+
+/// Opens an input and reads all of it.
+///
+/// # Errors
+/// As of [`open_input`], or if it is damaged.
+pub fn read_input(path: &Path, budget: &Budget) -> Result<Vec<u8>, InputError> {
+    open_input(path, budget)?.bytes()
+}
+
+/// Opens a regular file as it is, for readers that go back and forth in it; `~` is expanded.
+///
+/// # Errors
+/// If it is not there, or no regular file; not if it is large.
+pub fn open_regular(path: &Path) -> Result<File, InputError> {
+    let path = expand(path);
+    regular(&path, &Budget::new(u64::MAX)).map_err(|problem| InputError::at(&path, problem))
+}
+
+fn regular(path: &Path, budget: &Budget) -> Result<File, Problem> {
+    // A device may do something when it is opened: looked at before.
+    check(&fs::metadata(path)?, budget)?;
+    // A FIFO that took its place since then must not wait for a writer.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    check(&file.metadata()?, budget)?;
+    Ok(file)
+}
+
+fn check(meta: &Metadata, budget: &Budget) -> Result<(), Problem> {
+    let kind = meta.file_type();
+    let found = if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "a device"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        let (bytes, stored) = (meta.len(), meta.blocks().saturating_mul(512));
+        if bytes >= SPARSE_FROM && stored < bytes / SPARSE {
+            return Err(Problem::Sparse { stored, bytes });
+        }
+        if bytes > budget.left() {
+            return Err(Problem::Budget(budget.all()));
+        }
+        return Ok(());
+    };
+    Err(Problem::Kind(found))
+}
