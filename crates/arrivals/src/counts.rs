@@ -5,12 +5,14 @@
 //! distance between rows; steps that are left out hold no requests, and are counted. Within a step
 //! requests come as a Poisson process: what they did there, counts do not tell.
 
-use std::io::Read;
+use std::io::{BufReader, Read};
+
+use halfwink_inputs::Share;
 
 use halfwink_engine::LineError;
 use halfwink_units::Time;
 
-use super::lines::{unpack, Lines, ReadError, Skipped};
+use super::lines::{Lines, ReadError, Skipped};
 use super::log::LONGEST_S;
 use super::{moment, Arrivals};
 
@@ -47,30 +49,40 @@ struct Row {
 }
 
 impl Counts {
-    /// Reads counts, packed or not, leaving out so many bad lines.
+    /// Reads counts, leaving out bad lines up to such a share.
     ///
     /// # Errors
     /// If it cannot be read, has fewer than two rows or too many bad ones.
-    pub fn read(reader: impl Read, bad_lines: u64) -> Result<Counts, ReadError> {
-        let mut lines = Lines::new(unpack(reader)?);
+    pub fn read(reader: impl Read, bad: Share) -> Result<Counts, ReadError> {
+        let mut lines = Lines::new(BufReader::new(reader));
         let mut skipped = Skipped::default();
         let mut rows: Vec<Row> = Vec::new();
         let mut begun = false;
         while let Some((number, line)) = lines.next()? {
+            if bad.is_lost(skipped.count, rows.len() as u64 + skipped.count) {
+                break;
+            }
             match line {
                 Ok(b"") => {}
                 Ok(line) => match row(line, number) {
                     Some(row) => rows.push(row),
                     // A header.
                     None if !begun && has_letters(line) => {}
-                    None => skipped.add(LineError::new(number, line, ROW), bad_lines)?,
+                    None => skipped.add(LineError::new(number, line, ROW)),
                 },
-                Err(error) => skipped.add(error, bad_lines)?,
+                Err(error) => skipped.add(error),
             }
             begun = true;
         }
+        let lines = rows.len() as u64 + skipped.count;
+        let refused = |skipped: &Skipped| match bad.accepts(skipped.count, lines) {
+            true => Ok(()),
+            false => Err(skipped.refused(lines, bad)),
+        };
+        refused(&skipped)?;
         let mut counts = Counts { skipped, ..Counts::of(&rows)? };
-        counts.fill(&rows, bad_lines)?;
+        counts.fill(&rows)?;
+        refused(&counts.skipped)?;
         Ok(counts)
     }
 
@@ -92,14 +104,14 @@ impl Counts {
         Ok(Counts { start_s: first.at_s, step, requests, missing: 0, skipped: Skipped::default() })
     }
 
-    fn fill(&mut self, rows: &[Row], bad_lines: u64) -> Result<(), ReadError> {
+    fn fill(&mut self, rows: &[Row]) -> Result<(), ReadError> {
         let step_s = self.step.as_s();
         for row in rows {
             let place = (row.at_s - self.start_s) / step_s;
             let regular = (place - place.round()).abs() < 1e-3 && row.requests / step_s <= HIGHEST;
             let next = self.requests.len() as f64;
             if !regular || place.round() < next {
-                self.skipped.add(LineError::new(row.line, &row.text, REGULAR), bad_lines)?;
+                self.skipped.add(LineError::new(row.line, &row.text, REGULAR));
                 continue;
             }
             let found = row.at_s - self.start_s;
@@ -172,7 +184,7 @@ mod tests {
         let text = "period,count\n1998-04-30 21:30:00,2\n1998-04-30 21:31:00,11\n\
                     1998-04-30 21:34:00,9\nwhat?\n1998-04-30 21:34:30,1\n1998-04-30 21:35:00,60\n\
                     1998-04-30 21:36:00,0\n1998-04-30 21:37:00,0\n";
-        let counts = Counts::read(text.as_bytes(), 2).unwrap();
+        let counts = Counts::read(text.as_bytes(), Share::ALL).unwrap();
         assert_eq!(counts.requests, [2.0, 11.0, 0.0, 0.0, 9.0, 60.0, 0.0, 0.0]);
         assert_eq!((counts.missing, counts.skipped.count), (2, 2));
         assert_eq!((counts.start_s, counts.step), (893_971_800.0, Time::ns(60_000_000_000)));
@@ -193,8 +205,10 @@ mod tests {
     #[test]
     fn the_shipped_world_cup_is_read() {
         let path = "/../../workloads/server/worldcup98-requests-per-minute.csv.xz";
-        let file = std::fs::File::open(format!("{}{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-        let cup = Counts::read(file, 0).unwrap();
+        let path = format!("{}{path}", env!("CARGO_MANIFEST_DIR"));
+        let budget = halfwink_inputs::Budget::new(1 << 30);
+        let file = halfwink_inputs::open_input(path.as_ref(), &budget).unwrap();
+        let cup = Counts::read(file, Share::default()).unwrap();
         assert_eq!((cup.total(), cup.peak()), (1_352_804_107.0, 229_426.0));
         assert_eq!((cup.requests.len(), cup.missing), (125_310, 10));
         assert_eq!(cup.step, Time::ns(60_000_000_000));
@@ -205,9 +219,11 @@ mod tests {
 
     #[test]
     fn times_of_day_and_seconds_are_periods_too() {
-        let day = Counts::read(&b"minute,requests\n00:00,17613\n00:01,17782\n"[..], 0).unwrap();
+        let day =
+            Counts::read(&b"minute,requests\n00:00,17613\n00:01,17782\n"[..], Share::default())
+                .unwrap();
         assert_eq!((day.step, day.total()), (Time::ns(60_000_000_000), 35_395.0));
-        let half = Counts::read(&b"0.5,1\n0.6,2\n0.7,3\n"[..], 0).unwrap();
+        let half = Counts::read(&b"0.5,1\n0.6,2\n0.7,3\n"[..], Share::default()).unwrap();
         assert_eq!((half.step, &half.requests[..]), (Time::ns(100_000_000), &[1.0, 2.0, 3.0][..]));
     }
 
@@ -224,7 +240,7 @@ mod tests {
         ];
         let errors: Vec<String> = wrong
             .iter()
-            .map(|text| Counts::read(text.as_bytes(), 0).unwrap_err().to_string())
+            .map(|text| Counts::read(text.as_bytes(), Share::default()).unwrap_err().to_string())
             .map(|text| text.replace(", expected", ",\n  expected"))
             .collect();
         insta::assert_snapshot!(errors.join("\n"), @r"
@@ -236,10 +252,12 @@ mod tests {
           expected two rows or more, as `1998-04-30 21:30:00,2`
         nothing to read,
           expected two rows or more, as `1998-04-30 21:30:00,2`
-        more than 0 bad lines; the first one, line 3: found `x`,
-          expected `period,count`, as `1998-04-30 21:30:00,2`
-        more than 0 bad lines; the first one, line 2: found `1,-2`,
-          expected `period,count`, as `1998-04-30 21:30:00,2`
+        1 of 3 lines are bad,
+          expected at most 5 %; the first one, line 3: found `x`,
+          expected `period,count`, as `1998-04-30 21:30:00,2`; `--ignore bad-lines` reads the rest
+        1 of 2 lines are bad,
+          expected at most 5 %; the first one, line 2: found `1,-2`,
+          expected `period,count`, as `1998-04-30 21:30:00,2`; `--ignore bad-lines` reads the rest
         10000000000 seconds from the first to the last,
           expected at most 18000000
         ");
@@ -249,7 +267,7 @@ mod tests {
         #[test]
         fn nothing_panics(bytes: Vec<u8>, text in "([0-9]{1,3}|,|:|-|e|\\.|\n){0,60}") {
             for bytes in [&bytes[..], text.as_bytes()] {
-                if let Ok(counts) = Counts::read(bytes, 10) {
+                if let Ok(counts) = Counts::read(bytes, Share::ALL) {
                     prop_assert!(counts.arrivals().check().is_ok());
                 }
             }
@@ -265,7 +283,7 @@ mod tests {
                 format!("{},{count}\n", u64::from(start) + n as u64 * u64::from(step))
             };
             let text: String = requests.iter().enumerate().map(row).collect();
-            let counts = Counts::read(text.as_bytes(), 0).unwrap();
+            let counts = Counts::read(text.as_bytes(), Share::default()).unwrap();
             prop_assert_eq!(counts.step, Time::ns(1_000_000_000 * u64::from(step)));
             let found: Vec<u32> = counts.requests.iter().map(|&c| c as u32).collect();
             prop_assert_eq!(found, requests);

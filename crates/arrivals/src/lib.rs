@@ -5,7 +5,7 @@ mod lines;
 pub mod log;
 mod moment;
 
-pub use lines::{unpack, ReadError, Skipped};
+pub use lines::{ReadError, Skipped};
 
 use std::sync::Arc;
 

@@ -1,12 +1,15 @@
-//! Text that comes line by line, packed or not, with bad lines in it.
+//! Text that comes line by line, with bad lines in it.
+
+use std::io::{self, BufRead, Read as _};
 
 use halfwink_engine::LineError;
-use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use halfwink_inputs::Share;
 
 /// Longer lines are bad.
 pub(crate) const LONGEST_LINE: u64 = 1 << 16;
 /// So many bad lines are kept as examples.
 const EXAMPLES: usize = 5;
+
 /// Why arrivals could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -16,14 +19,24 @@ pub enum ReadError {
     /// A line without which the rest means nothing.
     #[error("{0}")]
     Line(#[from] LineError),
-    /// More bad lines than were allowed.
-    #[error("more than {limit} bad lines; the first one, {first}")]
+    /// A larger share of lines is bad than was allowed.
+    #[error(
+        "{bad} of {lines} lines are bad, expected at most {most_pct} %; the first one, {first}; \
+         `--ignore bad-lines` reads the rest"
+    )]
     TooMany {
-        /// Number of bad lines that are allowed.
-        limit: u64,
-        /// First bad line.
+        /// Bad lines.
+        bad: u64,
+        /// All lines.
+        lines: u64,
+        /// Allowed, in percent.
+        most_pct: f64,
+        /// The first one.
         first: LineError,
     },
+    /// Something about all of it.
+    #[error("{0}")]
+    Other(String),
     /// The file holds no arrivals.
     #[error("nothing to read, expected {expected}")]
     Empty {
@@ -50,48 +63,29 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// One more.
-    ///
-    /// # Errors
-    /// If that is one too many.
-    pub(crate) fn add(&mut self, error: LineError, limit: u64) -> Result<(), ReadError> {
+    /// Counts one more.
+    pub(crate) fn add(&mut self, error: LineError) {
         self.count += 1;
         if self.examples.len() < EXAMPLES {
-            self.examples.push(error.clone());
+            self.examples.push(error);
         }
-        if self.count <= limit {
-            return Ok(());
-        }
-        Err(ReadError::TooMany { limit, first: self.examples.first().cloned().unwrap_or(error) })
+    }
+
+    /// The first one as text; empty if there is none.
+    pub(crate) fn first(&self) -> String {
+        self.examples.first().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// That these are too many of so many lines.
+    pub(crate) fn refused(&self, lines: u64, most: Share) -> ReadError {
+        let Some(first) = self.examples.first().cloned() else {
+            return ReadError::Other(format!("{} bad lines", self.count));
+        };
+        ReadError::TooMany { bad: self.count, lines, most_pct: most.most_pct, first }
     }
 }
 
-type Whole<'a> = BufReader<Chain<Cursor<Vec<u8>>, Box<dyn Read + 'a>>>;
-
-/// Unpacks gzip, xz and Zstandard by their first bytes; passes on all else as it is.
-///
-/// # Errors
-/// If it cannot be read.
-pub fn unpack<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
-    let mut reader: Box<dyn Read + 'a> = Box::new(reader);
-    let mut first = Vec::new();
-    reader.by_ref().take(6).read_to_end(&mut first)?;
-    let is = |magic: &[u8]| first.starts_with(magic);
-    let (gzip, xz) = (is(&[0x1f, 0x8b]), is(&[0xfd, b'7', b'z', b'X', b'Z', 0]));
-    let zstd = is(&[0x28, 0xb5, 0x2f, 0xfd]);
-    let whole: Whole = BufReader::new(Cursor::new(first).chain(reader));
-    Ok(if gzip {
-        Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(whole)))
-    } else if xz {
-        Box::new(BufReader::new(liblzma::bufread::XzDecoder::new_multi_decoder(whole)))
-    } else if zstd {
-        Box::new(BufReader::new(zstd::stream::read::Decoder::with_buffer(whole)?))
-    } else {
-        Box::new(whole)
-    })
-}
-
-/// Line number, from 1, and content.
+/// Its number, from 1, and what it says.
 type Line<'a> = (u64, Result<&'a [u8], LineError>);
 
 /// Lines and their numbers, without what ends them; long ones cut.
@@ -125,7 +119,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some((self.number, Ok(line.trim_ascii()))))
     }
 
-    /// Skips the rest of a line that is too long.
+    /// Up to the end of a line that is too long.
     fn skip_rest(&mut self) -> io::Result<()> {
         loop {
             let available = self.reader.fill_buf()?;
@@ -145,31 +139,6 @@ impl<R: BufRead> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-
-    fn read(bytes: &[u8]) -> String {
-        let mut text = String::new();
-        unpack(bytes).unwrap().read_to_string(&mut text).unwrap();
-        text
-    }
-
-    #[test]
-    fn packed_text_is_unpacked_by_what_it_is() {
-        let text = "period,count\n1,2\n".repeat(100);
-        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(text.as_bytes()).unwrap();
-        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
-        xz.write_all(text.as_bytes()).unwrap();
-        let zst = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
-        let gz = gz.finish().unwrap();
-        for packed in [&gz, &xz.finish().unwrap(), &zst, text.as_bytes()] {
-            assert!(read(packed) == text, "{:?}", &packed[..4]);
-        }
-        // Two members, as of logs that were put together.
-        assert_eq!(read(&[gz.clone(), gz].concat()).len(), 2 * text.len());
-        assert_eq!(read(b""), "");
-        assert_eq!(read(b"\x1f"), "\x1f");
-    }
 
     #[test]
     fn long_lines_are_bad_and_end() {

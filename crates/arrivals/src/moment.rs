@@ -5,35 +5,96 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 
-/// Seconds of either sign, a few thousand years from 1970 at most.
+/// Numbers of either sign, in any unit.
+const FURTHEST: f64 = 1e20;
+/// Seconds since 1970 are up to here (the year 5138); more are milliseconds, microseconds or
+/// nanoseconds.
 const FURTHEST_S: f64 = 1e11;
 
-/// Seconds of a number of seconds, a date and time (UTC unless it names an offset), or a time of
-/// day.
-pub(crate) fn seconds(text: &str) -> Option<f64> {
-    let text = text.trim();
-    if let Ok(number) = text.parse::<f64>() {
-        return (number.abs() <= FURTHEST_S).then_some(number);
+/// A time as it was written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum When {
+    /// A number, in a unit that is not written.
+    Number(f64),
+    /// Seconds since 1970, or since midnight, and whether fractions of one were written.
+    Date {
+        /// Seconds.
+        s: f64,
+        /// Has digits behind the second.
+        is_exact: bool,
+    },
+}
+
+/// Units of the seconds that a number is.
+pub(super) fn epoch_unit_s(number: f64) -> f64 {
+    match number.abs() {
+        n if n <= FURTHEST_S => 1.0,
+        n if n <= 1e3 * FURTHEST_S => 1e-3,
+        n if n <= 1e6 * FURTHEST_S => 1e-6,
+        _ => 1e-9,
     }
-    if let Ok(moment) = text.parse::<Timestamp>() {
-        return Some(since_1970(moment));
+}
+
+impl When {
+    /// Reads a number, a date and time (UTC unless it names an offset), or a time of day.
+    pub(super) fn parse(text: &str) -> Option<When> {
+        let text = text.trim();
+        if let Ok(number) = text.parse::<f64>() {
+            return (number.abs() <= FURTHEST).then_some(When::Number(number));
+        }
+        if !text.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') {
+            return None;
+        }
+        // Some write the fraction behind a comma.
+        let comma = text.contains(',').then(|| text.replace(',', "."));
+        let text = comma.as_deref().unwrap_or(text);
+        let is_exact = text.contains('.');
+        let s = if let Ok(moment) = text.parse::<Timestamp>() {
+            since_1970(moment)
+        } else if let Ok(moment) = text.parse::<DateTime>() {
+            since_1970(TimeZone::UTC.to_timestamp(moment).ok()?)
+        } else if text.as_bytes().get(2) == Some(&b'/') || text.as_bytes().get(1) == Some(&b'/') {
+            return common(text.as_bytes());
+        } else {
+            of_day(text.parse().ok()?)
+        };
+        Some(When::Date { s, is_exact })
     }
-    if let Ok(moment) = text.parse::<DateTime>() {
-        return Some(since_1970(TimeZone::UTC.to_timestamp(moment).ok()?));
+
+    /// Seconds; a number that is no date in seconds is one in the next smaller unit that fits.
+    pub(super) fn seconds(self) -> f64 {
+        match self {
+            When::Number(number) => number * epoch_unit_s(number),
+            When::Date { s, .. } => s,
+        }
     }
-    let time: Time = text.parse().ok()?;
+}
+
+/// Seconds of a time in any spelling.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    When::parse(text).map(When::seconds)
+}
+
+fn of_day(time: Time) -> f64 {
     let whole = 3600 * i32::from(time.hour()) + 60 * i32::from(time.minute());
-    Some(f64::from(whole + i32::from(time.second())) + f64::from(time.subsec_nanosecond()) * 1e-9)
+    f64::from(whole + i32::from(time.second())) + f64::from(time.subsec_nanosecond()) * 1e-9
 }
 
 fn since_1970(moment: Timestamp) -> f64 {
     moment.as_second() as f64 + f64::from(moment.subsec_nanosecond()) * 1e-9
 }
 
-/// Seconds since 1970 of `10/Oct/2000:13:55:36 -0700`.
-pub(crate) fn common(text: &[u8]) -> Option<i64> {
-    let parsed = strtime::parse("%d/%b/%Y:%H:%M:%S %z", text).ok()?;
-    Some(parsed.to_timestamp().ok()?.as_second())
+/// `10/Oct/2000:13:55:36 -0700`, perhaps with a fraction behind the second, perhaps without a zone
+/// (UTC then).
+pub(super) fn common(text: &[u8]) -> Option<When> {
+    let s = match strtime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text) {
+        Ok(parsed) => since_1970(parsed.to_timestamp().ok()?),
+        Err(_) => {
+            let parsed = strtime::parse("%d/%b/%Y:%H:%M:%S%.f", text).ok()?;
+            since_1970(TimeZone::UTC.to_timestamp(parsed.to_datetime().ok()?).ok()?)
+        }
+    };
+    Some(When::Date { s, is_exact: text.contains(&b'.') })
 }
 
 #[cfg(test)]
@@ -46,12 +107,24 @@ mod tests {
         assert_eq!(seconds("1998-04-30 21:30:00"), Some(893_971_800.0));
         assert_eq!(seconds("1998-04-30T23:30:00.25+02:00"), Some(893_971_800.25));
         assert_eq!(seconds("1998-04-30T21:30:00Z"), Some(893_971_800.0));
+        assert_eq!(seconds("1998-04-30 21:30:00,25"), Some(893_971_800.25));
         assert_eq!(seconds("01:02"), Some(3720.0));
         for wrong in ["", "nan", "inf", "1e300", "1998-13-01 00:00:00", "25:00", "x"] {
             assert_eq!(seconds(wrong), None, "{wrong}");
         }
-        assert_eq!(common(b"10/Oct/2000:13:55:36 -0700"), Some(971_211_336));
+        let date = |s, is_exact| Some(When::Date { s, is_exact });
+        assert_eq!(common(b"10/Oct/2000:13:55:36 -0700"), date(971_211_336.0, false));
+        assert_eq!(common(b"10/Oct/2000:13:55:36.5 -0700"), date(971_211_336.5, true));
+        assert_eq!(common(b"10/Oct/2000:20:55:36"), date(971_211_336.0, false));
         assert_eq!(common(b"31/Feb/2000:13:55:36 -0700"), None);
-        assert_eq!(common(b"10/Oct/2000:13:55:36"), None);
+    }
+
+    #[test]
+    fn dates_in_smaller_units_are_told_by_their_size() {
+        let s = 1_740_996_000.25;
+        for unit in [1.0, 1e3, 1e6, 1e9] {
+            let found = When::Number(s * unit).seconds();
+            assert!((found - s).abs() < 1e-5, "{unit}: {found}");
+        }
     }
 }

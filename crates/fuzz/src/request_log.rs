@@ -1,21 +1,38 @@
-//! Arbitrary bytes as a log of requests: common log format, CSV, packed or not.
+//! Arbitrary bytes as a log of requests, of every form and as CSV.
 
-use halfwink_arrivals::log::{Log, LogOptions};
+use halfwink_inputs::Share;
+use halfwink_arrivals::log::{Form, Log, LogOptions};
+
+const FORMS: [Form; 8] = [
+    Form::Common,
+    Form::Haproxy,
+    Form::Envoy,
+    Form::Elb,
+    Form::Alb,
+    Form::Squid,
+    Form::Json,
+    Form::W3c,
+];
 
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {
-    let options = LogOptions { bad_lines: 3, ..LogOptions::default() };
-    for read in [
-        Log::read(bytes, &options),
-        Log::common(bytes, &options),
-        Log::csv(bytes, &options),
-    ] {
-        match read {
-            Ok(log) => {
-                assert!(log.skipped.count <= 3 && !log.times.is_empty());
-                log.arrivals(Some(1e-3)).check().expect("arrivals");
-            }
-            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    let strict = LogOptions { bad: Share { most_pct: 50.0 }, ..LogOptions::default() };
+    let any = LogOptions { bad: Share::ALL, ..LogOptions::default() };
+    check(Log::read(bytes, &strict), 50.0);
+    check(Log::csv(bytes, &strict), 50.0);
+    for form in FORMS {
+        check(Log::of(form, bytes, &any), 100.0);
+    }
+}
+
+fn check(read: Result<Log, halfwink_arrivals::ReadError>, most_pct: f64) {
+    match read {
+        Ok(log) => {
+            let (bad, good) = (log.skipped.count as f64, log.times.len() as f64);
+            assert!(good > 0.0 && 100.0 * bad <= most_pct * (bad + good));
+            assert!(!log.account.to_string().contains('\n'), "{}", log.account);
+            log.arrivals(Some(1e-3)).check().expect("arrivals");
         }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
     }
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import polars as pl
 from cyclopts import Parameter
 
 from halfwink.batch import record
+from halfwink.cli.console import draw_chart, print_frame, print_json, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.hybrid import LOADS, HybridRun, hybrid_server
@@ -49,6 +50,11 @@ def hybrid(
     workload: str = "count",
     policy: str = "",
     load: Annotated[list[str] | None, Parameter(name="--load")] = None,
+    time_column: Annotated[str | None, Parameter(name="--time-column")] = None,
+    time_unit: Annotated[
+        Literal["s", "ms", "us", "ns"] | None, Parameter(name="--time-unit")
+    ] = None,
+    ignore: str = "",
     accuracy: float | None = None,
     requests: int | None = None,
     servers: int | None = None,
@@ -77,8 +83,15 @@ def hybrid(
     load
         A load, or several with spaces between them: per cent of what both machines carry (30),
         requests per second (200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each),
-        log:FILE (common log format, CSV), counts:FILE (requests in each minute), gaps:FILE@30
-        (BigHouse's distributions); @30 after a file: at this mean rate. May be repeated.
+        log:FILE (logs of servers and proxies, CSV), counts:FILE (requests in each minute),
+        gaps:FILE@30 (BigHouse's distributions); @30 after a file: at this mean rate. May be
+        repeated.
+    time_column
+        Of a CSV of requests, the column of times: its name, or its number from 1.
+    time_unit
+        The unit of times that are numbers.
+    ignore
+        What is left out although it matters: bad-lines.
     accuracy
         Run until mean delay, 99th percentile and power are known within so many per cent (95 %
         confidence); not with --servers.
@@ -116,7 +129,8 @@ def hybrid(
         raise HalfwinkError(f"--servers {servers}: expected 1 to 1000000")
     if slot_s is not None and not 1e-3 <= slot_s <= 1e7:
         raise HalfwinkError(f"--slot-s {slot_s}: expected 0.001 to 10000000")
-    loads = [part for text in load or LOADS for part in text.split()]
+    reading = _reading(time_column, time_unit, ignore)
+    loads = [_read_by(part, reading) for text in load or LOADS for part in _parts(text)]
     found = hybrid_server(
         name,
         workloads=[] if workload == "all" else workload.split(","),
@@ -161,6 +175,40 @@ def hybrid(
     return 0
 
 
+#: Loads that are files.
+_FILES = ("log:", "counts:", "gaps:")
+#: The same with what is said about the file; its name, with and without a rate behind it.
+_FILE = re.compile(r"(?:log|counts|gaps):(?:[a-z-]+=[^:]*:)*((.*?)(?:@[^@]*)?)$")
+
+
+def _parts(text: str) -> list[str]:
+    """Loads with spaces between them; a file's name may have spaces, too."""
+    found = _FILE.match(text)
+    if found and any(Path(name).expanduser().exists() for name in found.groups() if name):
+        return [text]
+    return text.split()
+
+
+def _reading(column: str | None, unit: str | None, ignore: str) -> str:
+    """How to read a file, as loads have it before the file's name.
+
+    Raises:
+        HalfwinkError: something to ignore that there is not.
+    """
+    words = [word for word in ignore.split(",") if word]
+    if unknown := [word for word in words if word != "bad-lines"]:
+        raise HalfwinkError(f"--ignore {unknown[0]}: expected bad-lines")
+    options = {"time-unit": unit, "time-column": column, "ignore": "bad-lines" if words else None}
+    return "".join(f"{name}={value}:" for name, value in options.items() if value)
+
+
+def _read_by(load: str, reading: str) -> str:
+    kind, colon, file = load.partition(":")
+    if not reading or f"{kind}:" not in _FILES:
+        return load
+    return f"{kind}{colon}{reading}{file}"
+
+
 def _jobs(
     found: HybridRun,
     name: str,
@@ -190,7 +238,13 @@ def _tell(runs: pl.DataFrame, accuracy: float | None, quiet: bool) -> None:
     late = runs.filter(keeps_up=0).height
     if late:
         stdout.print(f"{late} runs do not keep up with their load: their delays grow for ever")
-    for row in runs.filter(pl.col("bad_lines") > 0).unique("load").iter_rows(named=True):
+    for row in runs.filter(pl.col("read_as") != "").unique("load").iter_rows(named=True):
+        say(f"{row['load']}: {row['read_as']}", quiet=quiet)
+    for row in (
+        runs.filter(pl.col("bad_lines") > 0, pl.col("read_as") == "")
+        .unique("load")
+        .iter_rows(named=True)
+    ):
         say(f"{row['load']}: {row['bad_lines']} bad lines left out; {row['bad_line']}", quiet=quiet)
 
 
@@ -198,7 +252,7 @@ def _keep(folder: Path, found: HybridRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     found.runs.write_parquet(folder / "runs.parquet")
     found.slots.write_parquet(folder / "slots.parquet")
-    chart(found).save(str(folder / "chart.html"), inline=True)
+    draw_chart(chart(found), folder / "chart.html")
 
 
 def chart(found: HybridRun) -> alt.HConcatChart:

@@ -1,17 +1,19 @@
 //! Arrivals as they are written on the command line and in studies.
 
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use halfwink_arrivals::counts::Counts;
-use halfwink_arrivals::log::{Log, LogOptions, Sizes};
-use halfwink_arrivals::Skipped;
+use halfwink_arrivals::log::{Log, LogOptions, Sizes, Unit};
+use halfwink_arrivals::{Arrivals, Skipped};
 use halfwink_engine::Cdf;
-use halfwink_server::Arrivals;
+use halfwink_inputs::{expand, open_input, Budget, Opened, Share};
 
 use crate::error::StudyError;
 use crate::library::Library;
+
+/// Most bytes of a file of arrivals, unpacked.
+const MOST_BYTES: u64 = 1 << 36;
 
 /// The rate of requests, in one of the units that people use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,12 +45,54 @@ pub enum ServerLoad {
     /// Poisson of two rates in turn, each for so many seconds in the mean.
     Mmpp([Rate; 2], [f64; 2]),
     /// Arrivals from a file, at this mean rate or as they were.
-    File(Kind, PathBuf, Option<Rate>),
+    File(Kind, Reading, PathBuf, Option<Rate>),
+}
+
+/// How to read a file, where it does not say so itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The column of times of a CSV, by name or number.
+    pub time_column: Option<String>,
+    /// The unit of times that are numbers.
+    pub time_unit: Option<Unit>,
+    /// Whether any share of lines may be bad.
+    pub any_bad_lines: bool,
+}
+
+impl Reading {
+    /// Reads `time-unit=ms:`, `time-column=NAME:` and `ignore=bad-lines:` before a file's name.
+    fn parse(mut text: &str) -> Option<(Reading, &str)> {
+        let mut reading = Reading::default();
+        while let Some((option, rest)) = text.split_once(':') {
+            match option.split_once('=') {
+                Some(("time-unit", unit)) => reading.time_unit = Some(Unit::parse(unit)?),
+                Some(("time-column", name)) => reading.time_column = Some(name.to_owned()),
+                Some(("ignore", "bad-lines")) => reading.any_bad_lines = true,
+                _ => break,
+            }
+            text = rest;
+        }
+        Some((reading, text))
+    }
+
+    fn share(&self) -> Share {
+        if self.any_bad_lines {
+            Share::ALL
+        } else {
+            Share::default()
+        }
+    }
 }
 
 /// Arrivals, and what was left out of their file.
 pub(crate) struct Read {
     pub(crate) arrivals: Arrivals,
+    /// Mean time of service, in seconds, if the sizes are times of service.
+    pub(crate) served_s: Option<f64>,
+    /// Requests per second that are carried.
+    pub(crate) full: f64,
+    /// What the file was read as.
+    pub(crate) read_as: String,
     pub(crate) bad_lines: u64,
     pub(crate) bad_line: String,
 }
@@ -85,9 +129,10 @@ impl Kind {
 }
 
 impl ServerLoad {
-    /// Reads `30` or `30%` (Poisson, of what is carried), `200/s`, `constant:30`,
+    /// Reads `30` or `30%` (Poisson, of what both machines carry), `200/s`, `constant:30`,
     /// `mmpp:10,90,5,1` (two loads, and how many seconds each lasts in the mean), `log:FILE`,
-    /// `counts:FILE`, `gaps:FILE@30` (a file, and at which mean rate).
+    /// `counts:FILE`, `gaps:FILE@30` (a file, and at which mean rate); before a file's name perhaps
+    /// how to read it (`log:time-unit=ms:FILE`).
     ///
     /// # Errors
     /// If it is none of these.
@@ -100,8 +145,9 @@ impl ServerLoad {
                     None => (rest, None),
                 };
                 let known = rate.is_some() || kind != Kind::Gaps;
+                let (reading, path) = Reading::parse(path)?;
                 return (known && !path.is_empty())
-                    .then(|| ServerLoad::File(kind, PathBuf::from(path), rate));
+                    .then(|| ServerLoad::File(kind, reading, PathBuf::from(path), rate));
             }
             if let Some(rate) = text.strip_prefix("constant:") {
                 return Rate::parse(rate).map(ServerLoad::Constant);
@@ -120,7 +166,7 @@ impl ServerLoad {
             Rate::parse(text.strip_prefix("poisson:").unwrap_or(text)).map(ServerLoad::Poisson)
         };
         read(text).ok_or_else(|| {
-            let message = "expected per cent of what is carried or requests per second \
+            let message = "expected per cent of what both machines carry or requests per second \
                            (30, 200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each), \
                            log:FILE, counts:FILE, or gaps:FILE@30 (@: the mean rate)";
             StudyError::Usage(format!("unknown load `{text}`; {message}"))
@@ -133,63 +179,120 @@ impl ServerLoad {
         matches!(self, ServerLoad::File(Kind::Log | Kind::Counts, ..))
     }
 
-    /// The arrivals, where so many requests per second are carried.
-    pub(crate) fn read(&self, library: &Library, capacity: f64) -> Result<Read, StudyError> {
+    /// Reads the arrivals. `capacity` says how many requests per second are carried: of the
+    /// workload, or if the file has times of service, of these in the mean.
+    pub(crate) fn read(
+        &self,
+        library: &Library,
+        capacity: impl Fn(Option<f64>) -> f64,
+    ) -> Result<Read, StudyError> {
+        let full = capacity(None);
         let arrivals = match self {
-            ServerLoad::Poisson(rate) => Arrivals::Poisson { rate: rate.per_s(capacity) },
-            ServerLoad::Constant(rate) => Arrivals::Constant { rate: rate.per_s(capacity) },
+            ServerLoad::Poisson(rate) => Arrivals::Poisson { rate: rate.per_s(full) },
+            ServerLoad::Constant(rate) => Arrivals::Constant { rate: rate.per_s(full) },
             ServerLoad::Mmpp(rates, stays_s) => {
-                Arrivals::Mmpp { rates: rates.map(|r| r.per_s(capacity)), stays_s: *stays_s }
+                Arrivals::Mmpp { rates: rates.map(|r| r.per_s(full)), stays_s: *stays_s }
             }
-            ServerLoad::File(kind, path, rate) => {
-                let mut read = from_file(library, *kind, path)?;
+            ServerLoad::File(kind, reading, path, rate) => {
+                let mut read = from_file(library, *kind, reading, path)?;
+                read.full = capacity(read.served_s);
                 if let Some(rate) = rate {
-                    read.arrivals = read.arrivals.at_rate(rate.per_s(capacity));
+                    read.arrivals = read.arrivals.at_rate(rate.per_s(read.full));
                 }
                 return Ok(read);
             }
         };
-        Ok(Read { arrivals, bad_lines: 0, bad_line: String::new() })
+        Ok(Read { full, ..Read::of(arrivals) })
     }
 }
 
-/// One's own file, or one of the library's; and where it was.
-pub(crate) fn open(library: &Library, path: &Path) -> Result<(File, PathBuf), StudyError> {
-    // If neither is there, as it was typed.
-    let shipped = library.folder(&path.display().to_string());
-    let path = if path.exists() || !shipped.exists() { path.to_owned() } else { shipped };
-    let wrong = |e: std::io::Error| StudyError::Usage(format!("{}: {e}", path.display()));
-    let file = File::open(&path).map_err(wrong)?;
-    Ok((file, path))
+impl Read {
+    fn of(arrivals: Arrivals) -> Read {
+        let (read_as, bad_line) = (String::new(), String::new());
+        Read { arrivals, served_s: None, full: 0.0, read_as, bad_lines: 0, bad_line }
+    }
+
+    fn without(self, skipped: &Skipped) -> Read {
+        let bad_line = skipped.examples.first().map(ToString::to_string).unwrap_or_default();
+        Read { bad_lines: skipped.count, bad_line, ..self }
+    }
 }
 
-fn from_file(library: &Library, kind: Kind, path: &Path) -> Result<Read, StudyError> {
-    let (file, path) = open(library, path)?;
-    let wrong = |message: String| StudyError::Usage(format!("{}: {message}", path.display()));
-    let read = |arrivals: Arrivals, skipped: &Skipped| Read {
-        arrivals,
-        bad_lines: skipped.count,
-        bad_line: skipped.examples.first().map(ToString::to_string).unwrap_or_default(),
-    };
+/// One's own file, or one of the library's.
+pub(crate) fn open(library: &Library, path: &Path) -> Result<Opened, StudyError> {
+    // If neither is there, as it was typed.
+    let own = expand(path);
+    let shipped = library.folder(&path.display().to_string());
+    let path = if own.exists() || !shipped.exists() { own } else { shipped };
+    let opened = open_input(&path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
+    opened.map_err(|error| StudyError::Usage(error.to_string()))
+}
+
+fn from_file(
+    library: &Library,
+    kind: Kind,
+    reading: &Reading,
+    path: &Path,
+) -> Result<Read, StudyError> {
+    let mut file = open(library, path)?;
+    let name = file.path().to_owned();
+    let wrong = |message: String| StudyError::Usage(format!("{}: {message}", name.display()));
     match kind {
         Kind::Log => {
-            let log = Log::read(file, &LogOptions::default()).map_err(|e| wrong(e.to_string()))?;
-            let skipped = log.skipped.clone();
-            // The workloads of the thesis take kilobytes; other sizes mean nothing to them.
-            let unit = (log.sizes_are == Some(Sizes::Bytes)).then_some(1e-3);
-            Ok(read(log.arrivals(unit), &skipped))
+            let options = LogOptions {
+                bad: reading.share(),
+                time_column: reading.time_column.clone(),
+                time_unit: reading.time_unit,
+                ..LogOptions::default()
+            };
+            let log = Log::read(file, &options).map_err(|e| wrong(e.to_string()))?;
+            let (skipped, mut account) = (log.skipped.clone(), log.account.clone());
+            let mut served_s = None;
+            let unit = match log.sizes_are {
+                // The workloads of the thesis take kilobytes.
+                Some(Sizes::Bytes) => Some(1e-3),
+                Some(Sizes::Service) => {
+                    served_s = Some(log.sizes.iter().sum::<f64>() / log.sizes.len() as f64);
+                    account.play("times of service", log.sizes.len() as u64);
+                    Some(1.0)
+                }
+                // Sizes in another unit mean nothing to them.
+                Some(Sizes::Size) => {
+                    let why = "in no unit that is known: sizes are drawn";
+                    account.leave_out("sizes", why, log.sizes.len() as u64);
+                    None
+                }
+                None => None,
+            };
+            let read = Read::of(log.arrivals(unit)).without(&skipped);
+            Ok(Read { served_s, read_as: account.to_string(), ..read })
         }
         Kind::Counts => {
-            let most_bad = LogOptions::default().bad_lines;
-            let counts = Counts::read(file, most_bad).map_err(|e| wrong(e.to_string()))?;
-            Ok(read(counts.arrivals(), &counts.skipped))
+            let counts = Counts::read(file, reading.share()).map_err(|e| wrong(e.to_string()))?;
+            Ok(Read::of(counts.arrivals()).without(&counts.skipped))
         }
         Kind::Gaps => {
-            let text = std::io::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+            let mut text = String::new();
+            std::io::Read::read_to_string(&mut file, &mut text)
+                .map_err(|e| wrong(e.to_string()))?;
             let cdf = Cdf::parse(&text).map_err(|e| wrong(e.to_string()))?;
-            let arrivals = Arrivals::Renewal { gaps: cdf.law(), unit_s: 1.0 };
-            Ok(read(arrivals, &Skipped::default()))
+            Ok(Read::of(Arrivals::Renewal { gaps: cdf.law(), unit_s: 1.0 }))
         }
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(unit) = self.time_unit {
+            write!(f, "time-unit={}:", unit.name())?;
+        }
+        if let Some(column) = &self.time_column {
+            write!(f, "time-column={column}:")?;
+        }
+        if self.any_bad_lines {
+            write!(f, "ignore=bad-lines:")?;
+        }
+        Ok(())
     }
 }
 
@@ -210,8 +313,8 @@ impl fmt::Display for ServerLoad {
             ServerLoad::Mmpp([low, high], [first, second]) => {
                 write!(f, "mmpp:{low},{high},{first},{second}")
             }
-            ServerLoad::File(kind, path, rate) => {
-                write!(f, "{}{}", kind.prefix(), path.display())?;
+            ServerLoad::File(kind, reading, path, rate) => {
+                write!(f, "{}{reading}{}", kind.prefix(), path.display())?;
                 rate.map_or(Ok(()), |rate| write!(f, "@{rate}"))
             }
         }
@@ -225,20 +328,39 @@ mod tests {
     #[test]
     fn loads_are_read() {
         use Rate::{PerSecond, Percent};
+        let plain = Reading::default;
         for (text, load) in [
             ("30", ServerLoad::Poisson(Percent(30.0))),
             ("poisson:30%", ServerLoad::Poisson(Percent(30.0))),
             ("200/s", ServerLoad::Poisson(PerSecond(200.0))),
             ("constant:5.5/s", ServerLoad::Constant(PerSecond(5.5))),
             ("mmpp:10,90%,5,0.2", ServerLoad::Mmpp([Percent(10.0), Percent(90.0)], [5.0, 0.2])),
-            ("log:a@b.log@20", ServerLoad::File(Kind::Log, "a@b.log".into(), Some(Percent(20.0)))),
-            ("counts:c.csv", ServerLoad::File(Kind::Counts, "c.csv".into(), None)),
+            (
+                "log:a@b.log@20",
+                ServerLoad::File(Kind::Log, plain(), "a@b.log".into(), Some(Percent(20.0))),
+            ),
+            ("counts:c.csv", ServerLoad::File(Kind::Counts, plain(), "c.csv".into(), None)),
+            (
+                "log:time-unit=ms:time-column=t:ignore=bad-lines:c:d.csv",
+                ServerLoad::File(
+                    Kind::Log,
+                    Reading {
+                        time_column: Some("t".to_owned()),
+                        time_unit: Some(Unit::Milliseconds),
+                        any_bad_lines: true,
+                    },
+                    "c:d.csv".into(),
+                    None,
+                ),
+            ),
         ] {
             assert_eq!(ServerLoad::parse(text).unwrap(), load, "{text}");
             assert_eq!(ServerLoad::parse(&load.to_string()).unwrap(), load, "{text}");
         }
         let wrong = ["", "-1", "mmpp:1,2", "mmpp:1,2,3,0", "nan", "constant:", "5/h", "log:"];
-        for text in wrong.into_iter().chain(["gaps:a.cdf", "log:a@b", "counts:@3"]) {
+        for text in
+            wrong.into_iter().chain(["gaps:a.cdf", "log:a@b", "counts:@3", "log:time-unit=h:a"])
+        {
             let said = ServerLoad::parse(text).unwrap_err().to_string();
             assert!(said.contains("unknown load"), "{said}");
         }
@@ -249,13 +371,14 @@ mod tests {
         let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         for (text, rate) in [
             ("counts:workloads/worldcup98-1998-06-30.csv@25/s", 25.0),
-            ("gaps:workloads/server/csedns.arrival.cdf@40%", 400.0),
+            ("gaps:workloads/server/csedns.arrival.cdf@40%", 0.4),
         ] {
-            let read = ServerLoad::parse(text).unwrap().read(&library, 1000.0).unwrap();
+            let read = ServerLoad::parse(text).unwrap().read(&library, |_| 1000.0).unwrap();
+            let rate = if rate < 1.0 { rate * read.full } else { rate };
             assert!((read.arrivals.rate() / rate - 1.0).abs() < 1e-6, "{text}");
             assert_eq!(read.bad_lines, 0);
         }
-        let missing = ServerLoad::parse("log:none.log").unwrap().read(&library, 1.0);
+        let missing = ServerLoad::parse("log:none.log").unwrap().read(&library, |_| 1000.0);
         assert!(missing.err().unwrap().to_string().starts_with("none.log: "));
     }
 }

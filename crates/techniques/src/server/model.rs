@@ -169,6 +169,23 @@ impl Service {
         at_speed / self.speed[side as usize]
     }
 
+    /// The same service where each request says how long it takes: sizes are seconds on the big
+    /// machine, and longer on the small one by the ratio of their mean times with one request in
+    /// service. Drawn sizes are `mean_s`.
+    // assumption: a log was written by a machine like the big one.
+    #[must_use]
+    pub fn measured(&self, mean_s: f64) -> Service {
+        let big_s = self.mean_s(Side::Big, 1);
+        let ratio = if big_s > 0.0 { self.mean_s(Side::Small, 1) / big_s } else { 1.0 };
+        // Times include the speed of each machine.
+        let linear = |side: Side, ratio: f64| Serving::Linear {
+            alpha_ps: 0.0,
+            beta_ps: vec![1e12 * ratio * self.speed[side as usize]],
+        };
+        let serving = [linear(Side::Small, ratio), linear(Side::Big, 1.0)];
+        Service { size: Sampler::fixed(mean_s), gamma: 1.0, serving, ..self.clone() }
+    }
+
     /// Draws the size of a request.
     #[inline]
     pub fn draw(&self, random: &mut halfwink_engine::Stream) -> f64 {

@@ -139,7 +139,14 @@ impl World for Node {
         check(&settings.choice, &info.machine, &job.machine)?;
         let capacity = info.machine.cores() as f64 / profile.profile.mean_s();
         let load = ServerLoad::parse(load)?;
-        let Read { arrivals, bad_lines, .. } = load.read(library, capacity)?;
+        let Read { arrivals, served_s, bad_lines, .. } = load.read(library, |_| capacity)?;
+        if served_s.is_some() {
+            return Err(StudyError::Usage(format!(
+                "`{}`: the file has times of service, and here a profile says how long requests \
+                 take; expected a file without them, or -w server",
+                job.workload
+            )));
+        }
         let load_pct = 100.0 * arrivals.rate() / capacity;
         if load_pct >= 100.0 {
             let rate = arrivals.rate();

@@ -7,7 +7,7 @@ use halfwink_techniques::server::Service;
 use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
-use super::{capacity, failed, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
+use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
@@ -146,8 +146,9 @@ impl World for Server {
         let service = info.service(name)?;
         let load = ServerLoad::parse(load)?;
         let fleet = fleet(&settings.options)?;
-        let full = capacity(&service) * fleet.map_or(1.0, |(n, _)| f64::from(n));
-        let Read { arrivals, bad_lines, .. } = load.read(library, full)?;
+        let servers = fleet.map_or(1.0, |(n, _)| f64::from(n));
+        let (read, service) = read_load(&load, library, &service, servers)?;
+        let Read { arrivals, bad_lines, .. } = read;
         let options = &settings.options;
         let question = ServerQuestion {
             requests: options.given("requests").map(|n| n as u64),

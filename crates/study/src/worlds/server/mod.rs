@@ -26,6 +26,7 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, Head, Table, Value};
+use crate::worlds::load::Read;
 
 /// The seed of every run.
 const SEED: u64 = 1;
@@ -110,6 +111,23 @@ fn capacity(service: &Service) -> f64 {
     service.capacity(Side::Small) + service.capacity(Side::Big)
 }
 
+/// Reads a load for so many servers, and what serves it: the workload, or times of service that its
+/// file has.
+fn read_load(
+    load: &ServerLoad,
+    library: &Library,
+    service: &Service,
+    servers: f64,
+) -> Result<(Read, Service), StudyError> {
+    let served = |mean_s: Option<f64>| match mean_s {
+        Some(mean_s) => service.measured(mean_s),
+        None => service.clone(),
+    };
+    let read = load.read(library, |mean_s| servers * capacity(&served(mean_s)))?;
+    let service = served(read.served_s);
+    Ok((read, service))
+}
+
 impl ServerInfo {
     /// A workload by name.
     ///
@@ -140,7 +158,7 @@ impl ServerInfo {
             return Err(StudyError::Usage("a workload and a load: expected one each".to_owned()));
         };
         let service = self.service(workload)?;
-        let read = load.read(library, capacity(&service))?;
+        let (read, service) = read_load(load, library, &service, 1.0)?;
         let drawn = draw(
             &service,
             &read.arrivals,

@@ -4,7 +4,7 @@ use halfwink_server::{simulate_fleet, Dispatch, FleetRun, Goal, Options, Precisi
 use halfwink_techniques::choices;
 use halfwink_units::Time;
 
-use super::{capacity, failed, run_all, run_table, run_values, Cell, ServerInfo, ServerLoad};
+use super::{failed, read_load, run_all, run_table, run_values, Cell, ServerInfo, ServerLoad};
 use super::{RunView, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
@@ -85,6 +85,7 @@ struct Key {
     percent: f64,
     bad_lines: u64,
     bad_line: String,
+    read_as: String,
 }
 
 impl ServerInfo {
@@ -105,6 +106,7 @@ impl ServerInfo {
             real("load_pct"),
             integer("bad_lines"),
             text("bad_line"),
+            text("read_as"),
             real("mean_half_pct"),
             real("p99_half_pct"),
             real("power_half_pct"),
@@ -119,6 +121,7 @@ impl ServerInfo {
                 key.percent.into(),
                 key.bad_lines.into(),
                 key.bad_line.as_str().into(),
+                key.read_as.as_str().into(),
             ];
             row.extend(halves(precision));
             row.extend(run_values(view));
@@ -157,9 +160,10 @@ impl ServerInfo {
         let (mut keys, mut cells) = (Vec::new(), Vec::new());
         for workload in &workloads {
             let service = self.service(workload)?;
-            let full = capacity(&service) * question.fleet.map_or(1.0, |(n, _)| f64::from(n));
+            let servers = question.fleet.map_or(1.0, |(n, _)| f64::from(n));
             for load in &question.loads {
-                let Read { arrivals, bad_lines, bad_line } = load.read(library, full)?;
+                let (read, service) = read_load(load, library, &service, servers)?;
+                let Read { arrivals, full, read_as, bad_lines, bad_line, .. } = read;
                 for technique in &techniques {
                     keys.push(Key {
                         workload: workload.clone(),
@@ -168,6 +172,7 @@ impl ServerInfo {
                         percent: 100.0 * arrivals.rate() / full,
                         bad_lines,
                         bad_line: bad_line.clone(),
+                        read_as: read_as.clone(),
                     });
                     cells.push(Cell {
                         model: self.model.clone(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use halfwink_arrivals::counts::Counts;
+use halfwink_inputs::Share;
 use halfwink_server::year::{rates, steady, Effort, Grid, Steady, Walk, Year};
 use halfwink_server::{Dispatch, Goal};
 use halfwink_techniques::{choices, Choice};
@@ -61,8 +62,6 @@ impl Default for YearQuestion {
 const HIGHEST: f64 = 0.95;
 /// The policy that savings are measured against.
 const BASELINE: &str = "always-on";
-/// Bad lines that are left out of a file of counts.
-const BAD_LINES: u64 = 1000;
 const COLUMNS: [Head; 23] = [
     text("workload"),
     text("policy"),
@@ -141,8 +140,9 @@ impl ServerInfo {
     /// If there is no such workload, policy or file, counts are silent and shall be scaled, or
     /// servers depend on each other.
     pub fn year(&self, library: &Library, question: &YearQuestion) -> Result<Table, StudyError> {
-        let (file, path) = open(library, &question.counts)?;
-        let counts = Counts::read(file, BAD_LINES)
+        let file = open(library, &question.counts)?;
+        let path = file.path().to_owned();
+        let counts = Counts::read(file, Share::default())
             .map_err(|e| StudyError::Usage(format!("{}: {e}", path.display())))?;
         let all = || self.model.spec().workloads.keys().cloned().collect();
         let workloads: Vec<String> =

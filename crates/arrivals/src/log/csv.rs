@@ -1,0 +1,201 @@
+//! CSV with a header: any delimiter, any column of times.
+
+use super::super::lines::LONGEST_LINE;
+use super::super::moment::When;
+use super::{Row, Sizes, Unit};
+
+/// Names of columns with times, the best first. A unit may follow: `arrival_ms`, `time (us)`.
+const TIMES: [&str; 19] = [
+    "time",
+    "at",
+    "timestamp",
+    "ts",
+    "arrival",
+    "arrival_time",
+    "arrived_at",
+    "arrived",
+    "arrive",
+    "start_time",
+    "starttime",
+    "start",
+    "started_at",
+    "datetime",
+    "date_time",
+    "@timestamp",
+    "submit_time",
+    "epoch",
+    "date",
+];
+/// When requests ended; with a duration, they began before.
+const ENDS: [&str; 3] = ["end_timestamp", "end_time", "end"];
+const DURATIONS: [&str; 2] = ["duration", "elapsed"];
+const BYTES: [&str; 7] =
+    ["bytes", "body_bytes_sent", "bytes_sent", "sc-bytes", "response_size", "resp_bytes", "length"];
+const SIZES: [&str; 3] = ["size", "tokens", "contexttokens"];
+const SERVICES: [&str; 4] = ["service", "service_time", "servicetime", "processing_time"];
+
+/// Cells of one line of CSV. Lines are taken one by one, so a quote that is never closed spoils no
+/// other line; a cell of several lines does not exist in a log.
+pub(super) struct Cells {
+    reader: csv_core::Reader,
+    text: Vec<u8>,
+    ends: [usize; Cells::MOST],
+    count: usize,
+}
+
+impl Cells {
+    const MOST: usize = 256;
+
+    /// Of lines with this delimiter.
+    pub(super) fn new(delimiter: u8) -> Cells {
+        let text = vec![0; LONGEST_LINE as usize];
+        // Lines come without what ends them; a carriage return within is a character.
+        let end = csv_core::Terminator::Any(b'\n');
+        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).terminator(end).build();
+        Cells { reader, text, ends: [0; Cells::MOST], count: 0 }
+    }
+
+    /// Splits a line, if it is no longer than lines are, and has no more cells.
+    pub(super) fn split(&mut self, line: &[u8]) -> Option<()> {
+        self.reader.reset();
+        let (mut text, mut count) = (0, 0);
+        // All of it, and then its end.
+        for part in [line, b""] {
+            let (out, ends) = (&mut self.text[text..], &mut self.ends[count..]);
+            let (result, _, written, ended) = self.reader.read_record(part, out, ends);
+            if matches!(
+                result,
+                csv_core::ReadRecordResult::OutputFull | csv_core::ReadRecordResult::OutputEndsFull
+            ) {
+                return None;
+            }
+            (text, count) = (text + written, count + ended);
+        }
+        self.count = count;
+        Some(())
+    }
+
+    pub(super) fn get(&self, cell: usize) -> Option<&[u8]> {
+        let end = *self.ends[..self.count].get(cell)?;
+        let start = if cell == 0 { 0 } else { self.ends[cell - 1] };
+        Some(self.text[start..end].trim_ascii())
+    }
+
+    fn text(&self, cell: usize) -> Option<&str> {
+        std::str::from_utf8(self.get(cell)?).ok()
+    }
+}
+
+/// Which columns are read.
+pub(super) struct Columns {
+    cells: Cells,
+    time: usize,
+    /// The name of the column of times has it.
+    pub(super) unit: Option<Unit>,
+    size: Option<(usize, Sizes, f64)>,
+    /// Seconds of each of its units, if times are ends.
+    duration: Option<(usize, f64)>,
+}
+
+/// A header's name, in lower case, without the unit behind it.
+fn named(cell: &[u8]) -> (String, Option<Unit>) {
+    let text = String::from_utf8_lossy(cell).trim().to_ascii_lowercase();
+    let bare = text.trim_end_matches([')', ']']);
+    let Some(at) = bare.rfind(['_', '(', '[', ' ', '.', '-']) else { return (text, None) };
+    match Unit::parse(bare[at + 1..].trim()) {
+        Some(unit) => (bare[..at].trim_end().trim_end_matches('_').to_owned(), Some(unit)),
+        None => (text, None),
+    }
+}
+
+/// The delimiter of a header.
+pub(super) fn delimiter(header: &[u8]) -> u8 {
+    let count = |byte: u8| header.iter().filter(|it| **it == byte).count();
+    // Of equals the first.
+    b",;\t|".iter().copied().rev().max_by_key(|byte| count(*byte)).unwrap_or(b',')
+}
+
+impl Columns {
+    /// Finds columns in a header; that of times by a name, or from 1, if one is given.
+    pub(super) fn find(header: &[u8], time: Option<&str>) -> Option<Columns> {
+        let mut cells = Cells::new(delimiter(header));
+        cells.split(header)?;
+        let names: Vec<(String, Option<Unit>)> =
+            (0..cells.count).map(|n| named(cells.get(n).unwrap_or_default())).collect();
+        let find = |wanted: &[&str]| {
+            let place = |name: &&str| names.iter().position(|(found, _)| found == *name);
+            wanted.iter().find_map(place)
+        };
+        let unit = |n: usize| names[n].1;
+        let (time, ends) = match time {
+            Some(asked) => (chosen(&cells, asked)?, false),
+            None => match find(&TIMES) {
+                Some(n) => (n, false),
+                None => (find(&ENDS)?, true),
+            },
+        };
+        let service = find(&SERVICES)
+            .map(|n| (n, Sizes::Service, unit(n).unwrap_or(Unit::Seconds).seconds()));
+        let size = service
+            .or_else(|| find(&BYTES).map(|n| (n, Sizes::Bytes, 1.0)))
+            .or_else(|| find(&SIZES).map(|n| (n, Sizes::Size, 1.0)))
+            .filter(|(n, ..)| *n != time);
+        let duration = find(&DURATIONS).filter(|_| ends);
+        let duration = duration.map(|n| (n, unit(n).unwrap_or(Unit::Seconds).seconds()));
+        let unit = unit(time);
+        Some(Columns { cells, time, unit, size, duration })
+    }
+
+    pub(super) fn sizes_are(&self) -> Option<Sizes> {
+        self.size.map(|(_, sizes, _)| sizes)
+    }
+
+    /// Time and size of a row.
+    pub(super) fn row(&mut self, line: &[u8]) -> Option<Row> {
+        self.cells.split(line)?;
+        let mut when = When::parse(self.cells.text(self.time)?)?;
+        let number = |n: usize| self.cells.text(n)?.parse::<f64>().ok();
+        if let Some((duration, unit_s)) = self.duration {
+            let s = number(duration)? * unit_s;
+            let positive = (0.0..=1e9).contains(&s);
+            when = match when {
+                When::Number(end) if positive => When::Number(end - s),
+                When::Date { s: end, .. } if positive => When::Date { s: end - s, is_exact: true },
+                _ => return None,
+            };
+        }
+        let Some((size, _, factor)) = self.size else { return Some(Row::at(when, 0.0)) };
+        let size = number(size)? * factor;
+        (0.0..=1e15).contains(&size).then_some(Row::at(when, size))
+    }
+}
+
+/// A column by its name in the header, or its number from 1.
+fn chosen(cells: &Cells, asked: &str) -> Option<usize> {
+    let is =
+        |n: &usize| cells.get(*n).is_some_and(|cell| cell.eq_ignore_ascii_case(asked.as_bytes()));
+    let number = || asked.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < cells.count);
+    (0..cells.count).find(is).or_else(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_their_units() {
+        for (cell, name, unit) in [
+            ("Time", "time", None),
+            ("at_s", "at", Some(Unit::Seconds)),
+            ("arrival_time_ms", "arrival_time", Some(Unit::Milliseconds)),
+            ("Time (us)", "time", Some(Unit::Microseconds)),
+            ("ts[ns]", "ts", Some(Unit::Nanoseconds)),
+            ("service_s", "service", Some(Unit::Seconds)),
+            ("start_time", "start_time", None),
+        ] {
+            assert_eq!(named(cell.as_bytes()), (name.to_owned(), unit), "{cell}");
+        }
+        assert_eq!(delimiter(b"a;b;c,d"), b';');
+        assert_eq!(delimiter(b"time"), b',');
+    }
+}

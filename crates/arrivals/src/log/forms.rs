@@ -1,0 +1,298 @@
+//! Lines of servers and proxies, each with its own form.
+
+use super::super::moment::{common, When};
+use super::{Row, Seen};
+
+/// A form of log that is told by a line's look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Common or combined log format and its kin: `... [time] ... "request" status bytes ...`.
+    Common,
+    /// HAProxy's, of HTTP or TCP.
+    Haproxy,
+    /// Envoy's default, and Istio's.
+    Envoy,
+    /// AWS: a classic load balancer.
+    Elb,
+    /// AWS: an application load balancer.
+    Alb,
+    /// Squid's native one.
+    Squid,
+    /// A line of JSON for each request.
+    Json,
+    /// W3C extended: IIS, CloudFront.
+    W3c,
+}
+
+impl Form {
+    /// All of them; of forms that know equally many lines the first is taken.
+    pub(super) const ALL: [Form; 8] = [
+        Form::Haproxy,
+        Form::Envoy,
+        Form::Common,
+        Form::Alb,
+        Form::Elb,
+        Form::Squid,
+        Form::Json,
+        Form::W3c,
+    ];
+
+    /// Its name in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Common => "common log format",
+            Form::Haproxy => "log of HAProxy",
+            Form::Envoy => "log of envoy",
+            Form::Elb => "log of an AWS classic load balancer",
+            Form::Alb => "log of an AWS application load balancer",
+            Form::Squid => "log of squid",
+            Form::Json => "log in lines of JSON",
+            Form::W3c => "W3C extended log",
+        }
+    }
+
+    /// A line that it expects.
+    pub(super) fn expected(self) -> &'static str {
+        match self {
+            Form::Common => {
+                "`host ident user [10/Oct/2000:13:55:36 -0700] \"request\" status bytes`"
+            }
+            Form::Haproxy => {
+                "`client [10/Oct/2000:13:55:36.123] frontend backend/server timers status bytes`"
+            }
+            Form::Envoy => "`[2000-10-10T13:55:36.123Z] \"request\" status flags received sent`",
+            Form::Elb => "`time balancer client backend 3 times 2 statuses received sent`",
+            Form::Alb => "`type time balancer client target 3 times 2 statuses received sent`",
+            Form::Squid => "`971211336.123 milliseconds client result/status bytes method URL`",
+            Form::Json => "an object with a time (`ts`, `time`, `timestamp` ...)",
+            Form::W3c => "the fields that `#Fields:` names, with a date and a time",
+        }
+    }
+}
+
+/// Reads lines of one form.
+pub(super) struct Reader {
+    pub(super) form: Form,
+    fields: Fields,
+}
+
+impl Reader {
+    pub(super) fn new(form: Form) -> Reader {
+        Reader { form, fields: Fields::default() }
+    }
+
+    /// What a line is; none if it is bad.
+    pub(super) fn line(&mut self, line: &[u8]) -> Option<Seen> {
+        if self.form == Form::W3c {
+            return self.fields.line(line);
+        }
+        if line.starts_with(b"#") {
+            return Some(Seen::Comment);
+        }
+        if self.form == Form::Json {
+            return super::json::row(line);
+        }
+        let row = match self.form {
+            Form::Common => common_line(line),
+            Form::Haproxy => haproxy(line),
+            Form::Envoy => envoy(line),
+            Form::Elb => balancer(line, 0),
+            Form::Alb => balancer(line, 1),
+            _ => squid(line),
+        };
+        row.map(Seen::Request)
+    }
+}
+
+fn text(word: &[u8]) -> Option<&str> {
+    std::str::from_utf8(word).ok()
+}
+
+fn whole(word: &[u8]) -> Option<u64> {
+    text(word)?.parse().ok()
+}
+
+fn real(word: &[u8]) -> Option<f64> {
+    text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
+}
+
+/// The first time in brackets, and what follows it. Other brackets before it are addresses and
+/// users.
+fn bracketed(line: &[u8]) -> Option<(When, &[u8])> {
+    let mut from = 0;
+    while let Some(open) = line[from..].iter().position(|&b| b == b'[').map(|at| from + at) {
+        let close = open + line[open..].iter().position(|&b| b == b']')?;
+        let inside = &line[open + 1..close];
+        let when = common(inside).or_else(|| When::parse(text(inside)?));
+        // `[12]` is a process; a number that is a time has ten digits or more.
+        let is_time = |when: &When| !matches!(when, When::Number(number) if *number < 1e8);
+        if let Some(when) = when.filter(is_time) {
+            return Some((when, line[close + 1..].trim_ascii_start()));
+        }
+        from = open + 1;
+    }
+    None
+}
+
+/// What follows a quoted text that begins here.
+fn after_quote(line: &[u8]) -> Option<&[u8]> {
+    let inside = line.strip_prefix(b"\"")?;
+    let mut escaped = false;
+    let end = inside.iter().position(|&b| {
+        let ends = b == b'"' && !escaped;
+        escaped = b == b'\\' && !escaped;
+        ends
+    })?;
+    Some(&inside[end + 1..])
+}
+
+fn is_status(word: &[u8]) -> bool {
+    word.len() == 3 && word.iter().all(u8::is_ascii_digit)
+}
+
+fn common_line(line: &[u8]) -> Option<Row> {
+    let (when, rest) = bracketed(line)?;
+    let rest = after_quote(rest)?;
+    let mut rest_words = words(rest);
+    if !is_status(rest_words.next()?) {
+        return None;
+    }
+    let bytes = match rest_words.next()? {
+        b"-" => 0,
+        count => whole(count)?,
+    };
+    // nginx' $request_time, or Apache's %D, stands last.
+    let last = rest_words.last().unwrap_or_default();
+    let has_duration = !last.is_empty() && last.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+    Some(Row { has_duration, ..Row::at(when, bytes as f64) })
+}
+
+/// HAProxy 2.8, configuration manual, 8.2.2 and 8.2.3.
+fn haproxy(line: &[u8]) -> Option<Row> {
+    let (when, rest) = bracketed(line)?;
+    let mut rest = words(rest);
+    let (_frontend, server, timers) = (rest.next()?, rest.next()?, rest.next()?);
+    let numbers = timers.split(|&b| b == b'/').collect::<Vec<_>>();
+    let is_timer = |word: &&[u8]| {
+        let digits = word.strip_prefix(b"-").or(word.strip_prefix(b"+")).unwrap_or(word);
+        !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+    };
+    if !server.contains(&b'/') || !numbers.iter().all(is_timer) {
+        return None;
+    }
+    match numbers.len() {
+        5 => is_status(rest.next()?).then_some(())?,
+        3 => {}
+        _ => return None,
+    }
+    let bytes = rest.next()?;
+    let bytes = whole(bytes.strip_prefix(b"+").unwrap_or(bytes))?;
+    Some(Row { has_duration: true, ..Row::at(when, bytes as f64) })
+}
+
+/// Envoy's default format, and Istio's with words between flags and bytes.
+fn envoy(line: &[u8]) -> Option<Row> {
+    let (when, rest) = bracketed(line).filter(|_| line.starts_with(b"["))?;
+    let mut rest_words = words(after_quote(rest)?);
+    let status = rest_words.next()?;
+    if !is_status(status) && status != b"0" {
+        return None;
+    }
+    // Flags: `-`, `UF`, `via_upstream`; of common log format bytes would stand here.
+    let mut word = rest_words.next()?;
+    if whole(word).is_some() {
+        return None;
+    }
+    while whole(word).is_none() {
+        word = rest_words.next()?;
+    }
+    let sent = whole(rest_words.next()?)?;
+    Some(Row { has_duration: true, ..Row::at(when, sent as f64) })
+}
+
+/// AWS, access logs of load balancers: the time is that of the answer.
+fn balancer(line: &[u8], type_words: usize) -> Option<Row> {
+    let before_request = &line[..line.iter().position(|&b| b == b'"').unwrap_or(line.len())];
+    let all: Vec<&[u8]> = words(before_request).collect();
+    if all.len() < 11 + type_words {
+        return None;
+    }
+    let fields = &all[type_words..];
+    let types: [&[u8]; 6] = [b"http", b"https", b"h2", b"ws", b"wss", b"grpcs"];
+    if type_words == 1 && !types.contains(&all[0]) {
+        return None;
+    }
+    let When::Date { s, is_exact } = When::parse(text(fields[0])?)? else { return None };
+    let mut begin_s = s;
+    for field in &fields[4..7] {
+        let took_s = real(field)?;
+        // -1 is none. Classic ones write when a request came.
+        begin_s -= if type_words == 1 { took_s.clamp(0.0, 1e6) } else { 0.0 };
+    }
+    let status = |word: &[u8]| is_status(word) || word == b"-" || word == b"0";
+    if !status(fields[7]) || !status(fields[8]) {
+        return None;
+    }
+    let (_received, sent) = (whole(fields[9])?, whole(fields[10])?);
+    let when = When::Date { s: begin_s, is_exact };
+    Some(Row { has_duration: true, ..Row::at(when, sent as f64) })
+}
+
+/// Squid's native format: the time is that of the end.
+fn squid(line: &[u8]) -> Option<Row> {
+    let mut rest = words(line);
+    let (end_s, took_ms) = (real(rest.next()?)?, real(rest.next()?)?);
+    let (_client, result, bytes) = (rest.next()?, rest.next()?, whole(rest.next()?)?);
+    let fits = end_s > 1e8 && end_s < 1e11 && (0.0..1e12).contains(&took_ms);
+    if !fits || !result.contains(&b'/') {
+        return None;
+    }
+    let when = When::Date { s: end_s - 1e-3 * took_ms, is_exact: true };
+    Some(Row { has_duration: true, ..Row::at(when, bytes as f64) })
+}
+
+/// Where a W3C log has what.
+#[derive(Default)]
+struct Fields {
+    date: Option<usize>,
+    time: Option<usize>,
+    bytes: Option<usize>,
+    took: Option<usize>,
+}
+
+impl Fields {
+    fn line(&mut self, line: &[u8]) -> Option<Seen> {
+        if let Some(names) = line.strip_prefix(b"#Fields:") {
+            let names: Vec<Vec<u8>> = words(names).map(<[u8]>::to_ascii_lowercase).collect();
+            let place = |name: &str| names.iter().position(|it| it == name.as_bytes());
+            *self = Fields {
+                date: place("date"),
+                time: place("time"),
+                bytes: place("sc-bytes").or(place("x-edge-response-bytes")),
+                took: place("time-taken"),
+            };
+            return self.time.map(|_| Seen::Comment);
+        }
+        if line.starts_with(b"#") {
+            return Some(Seen::Comment);
+        }
+        let fields: Vec<&[u8]> = words(line).collect();
+        let field = |at: Option<usize>| fields.get(at?).copied();
+        let time = text(field(self.time)?)?;
+        let when = match field(self.date) {
+            Some(date) => When::parse(&format!("{} {time}", text(date)?))?,
+            None => When::parse(time)?,
+        };
+        let bytes = match field(self.bytes) {
+            Some(b"-") | None => 0,
+            Some(word) => whole(word)?,
+        };
+        let row = Row { has_duration: self.took.is_some(), ..Row::at(when, bytes as f64) };
+        Some(Seen::Request(row))
+    }
+}

@@ -1,0 +1,332 @@
+//! Arrivals from logs of requests.
+//!
+//! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
+//!   and their kin, JSON, HAProxy, envoy, AWS load balancers, squid, W3C extended.
+//! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
+//!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
+//!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
+//!   their size.
+//!
+//! Where a log has whole seconds, requests of the same second are spread over it: at equal
+//! distances, or as Poisson arrivals of that number would be, at sorted random times.
+//!
+//! Servers log a request when it is done, with the time at which it came: lines out of order are
+//! sorted, and counted.
+
+mod csv;
+mod forms;
+mod json;
+mod rows;
+
+pub use forms::Form;
+
+use std::io::{BufRead, BufReader, Cursor, Read};
+use std::sync::Arc;
+
+use halfwink_engine::LineError;
+use halfwink_inputs::{Account, Share};
+use halfwink_units::Time;
+
+use self::csv::Columns;
+use self::forms::Reader;
+use self::rows::Rows;
+use super::lines::{Lines, ReadError, Skipped};
+use super::moment::When;
+use super::Arrivals;
+
+/// How long arrivals may last: what fits in a run.
+pub(super) const LONGEST_S: f64 = 1.8e7;
+/// Bytes and lines that tell the form of a log.
+const LOOKED_AT: u64 = 1 << 18;
+const LOOKED_AT_LINES: usize = 64;
+
+const HEADER: &str = "a header with a column of times (time, timestamp, ts, arrival, start_time \
+                      ...), or its name by --time-column";
+const ROW: &str = "a row with a time, and a size if the header has one";
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `s`
+    Seconds,
+    /// `ms`
+    Milliseconds,
+    /// `us`
+    Microseconds,
+    /// `ns`
+    Nanoseconds,
+}
+
+impl Unit {
+    /// Reads `s`, `ms`, `us` or `ns`, or the word that it stands for.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Unit> {
+        match text {
+            "s" | "sec" | "secs" | "second" | "seconds" => Some(Unit::Seconds),
+            "ms" | "msec" | "millis" | "millisecond" | "milliseconds" => Some(Unit::Milliseconds),
+            "us" | "usec" | "µs" | "micros" | "microsecond" | "microseconds" => {
+                Some(Unit::Microseconds)
+            }
+            "ns" | "nsec" | "nanos" | "nanosecond" | "nanoseconds" => Some(Unit::Nanoseconds),
+            _ => None,
+        }
+    }
+
+    /// Its name in options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Seconds => "s",
+            Unit::Milliseconds => "ms",
+            Unit::Microseconds => "us",
+            Unit::Nanoseconds => "ns",
+        }
+    }
+
+    /// How many seconds it is.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        match self {
+            Unit::Seconds => 1.0,
+            Unit::Milliseconds => 1e-3,
+            Unit::Microseconds => 1e-6,
+            Unit::Nanoseconds => 1e-9,
+        }
+    }
+}
+
+/// Where in its second a request came, if its log keeps whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// Those of a second at equal distances.
+    Even,
+    /// At random times: as a Poisson process with that many arrivals.
+    Random {
+        /// Of the random stream.
+        seed: u64,
+    },
+}
+
+/// How to read a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogOptions {
+    /// For logs of whole seconds.
+    pub spread: Spread,
+    /// Bad lines that are left out; more are an error.
+    pub bad: Share,
+    /// The column of times of a CSV: its name, or its number from 1.
+    pub time_column: Option<String>,
+    /// The unit of times that are numbers.
+    pub time_unit: Option<Unit>,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        let spread = Spread::Random { seed: 1 };
+        LogOptions { spread, bad: Share::default(), time_column: None, time_unit: None }
+    }
+}
+
+/// What the sizes of a log are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Bytes of the response.
+    Bytes,
+    /// In a unit that only its writer knows.
+    Size,
+    /// Seconds of service.
+    Service,
+}
+
+/// A log that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// When requests came, since the first second of the log or its first request.
+    pub times: Vec<Time>,
+    /// Their sizes, if it has them.
+    pub sizes: Vec<f64>,
+    /// What those are.
+    pub sizes_are: Option<Sizes>,
+    /// Time zero as the log writes it, in seconds (since 1970 for dates).
+    pub start_s: f64,
+    /// Bad lines.
+    pub skipped: Skipped,
+    /// Requests that stood behind a later one.
+    pub disordered: u64,
+    /// What was read and what was left out.
+    pub account: Account,
+}
+
+/// A request as a line has it.
+#[derive(Clone, Copy)]
+struct Row {
+    when: When,
+    size: f64,
+    /// The line has how long it took until the answer, which is no time of service.
+    has_duration: bool,
+}
+
+impl Row {
+    fn at(when: When, size: f64) -> Row {
+        Row { when, size, has_duration: false }
+    }
+}
+
+/// A line that is not bad.
+enum Seen {
+    /// A request, and its bytes.
+    Request(Row),
+    /// A request, and seconds of service.
+    Served(Row),
+    /// A line about the log.
+    Comment,
+}
+
+impl Log {
+    /// Reads a log of any form, or CSV.
+    ///
+    /// # Errors
+    /// If it cannot be read, is of no known form, has no requests, too many bad lines, or times
+    /// whose unit is not known.
+    pub fn read(mut reader: impl Read, options: &LogOptions) -> Result<Log, ReadError> {
+        let mut head = Vec::new();
+        reader.by_ref().take(LOOKED_AT).read_to_end(&mut head)?;
+        let form = form_of(&head);
+        let whole = BufReader::new(Cursor::new(head).chain(reader));
+        match form {
+            Some(form) if options.time_column.is_none() => Log::of(form, whole, options),
+            _ => Log::csv(whole, options),
+        }
+    }
+
+    /// Reads a log of this form.
+    ///
+    /// # Errors
+    /// As of [`Log::read`].
+    pub fn of(form: Form, reader: impl BufRead, options: &LogOptions) -> Result<Log, ReadError> {
+        let mut lines = Lines::new(reader);
+        let (mut rows, mut reader) = (Rows::new(options), Reader::new(form));
+        let (mut comments, mut durations, mut served) = (0, 0, 0_u64);
+        while let Some((number, line)) = lines.next()? {
+            let found = line.and_then(|line| match reader.line(line) {
+                _ if line.is_empty() => Ok(None),
+                None => Err(LineError::new(number, line, form.expected())),
+                Some(Seen::Comment) => {
+                    comments += 1;
+                    Ok(None)
+                }
+                Some(Seen::Request(row)) => Ok(Some(row)),
+                Some(Seen::Served(row)) => {
+                    served += 1;
+                    Ok(Some(row))
+                }
+            });
+            durations += u64::from(matches!(&found, Ok(Some(row)) if row.has_duration));
+            rows.take(found)?;
+        }
+        let mut log = rows.log(form.name(), form.expected(), None)?;
+        let count = log.times.len() as u64;
+        let sizes_are = if served == count { Sizes::Service } else { Sizes::Bytes };
+        log.sizes_are = Some(sizes_are);
+        if served > 0 && served < count {
+            let message = format!("{served} of {count} lines have a time of service, expected all");
+            return Err(ReadError::Other(message));
+        }
+        log.account.leave_out("comment lines", "", comments);
+        let why = "they include waiting: sizes say how long requests take";
+        log.account.leave_out("response times", why, durations);
+        Ok(log)
+    }
+
+    /// Reads CSV with a header.
+    ///
+    /// # Errors
+    /// As of [`Log::read`].
+    pub fn csv(reader: impl BufRead, options: &LogOptions) -> Result<Log, ReadError> {
+        let mut lines = Lines::new(reader);
+        let mut rows = Rows::new(options);
+        let mut columns = loop {
+            let Some((number, line)) = lines.next()? else {
+                return Err(ReadError::Empty { expected: HEADER });
+            };
+            let line = line?;
+            if !line.is_empty() && !line.starts_with(b"#") {
+                let found = Columns::find(line, options.time_column.as_deref());
+                let mut found = found.ok_or_else(|| unknown(number, line))?;
+                // Without a header the first line is a request.
+                rows.take(Ok(found.row(line)))?;
+                break found;
+            }
+        };
+        while let Some((number, line)) = lines.next()? {
+            let row = line.and_then(|line| {
+                if line.is_empty() {
+                    return Ok(None);
+                }
+                columns.row(line).map(Some).ok_or_else(|| LineError::new(number, line, ROW))
+            });
+            rows.take(row)?;
+        }
+        let mut log = rows.log("CSV", ROW, columns.unit)?;
+        log.sizes_are = columns.sizes_are();
+        if log.sizes_are.is_none() {
+            log.sizes = Vec::new();
+        }
+        Ok(log)
+    }
+
+    /// The arrivals, with sizes multiplied by `unit` (0.001 for kilobytes from bytes), or without
+    /// them: then they are drawn.
+    #[must_use]
+    pub fn arrivals(self, unit: Option<f64>) -> Arrivals {
+        let sizes =
+            unit.map_or(Arc::from([]), |unit| self.sizes.iter().map(|s| s * unit).collect());
+        Arrivals::Recorded { times: self.times.into(), sizes }
+    }
+}
+
+/// Why a first line is no header.
+fn unknown(number: u64, line: &[u8]) -> ReadError {
+    match halfwink_inputs::look(line) {
+        Some(other) => ReadError::Other(other.to_string()),
+        None => LineError::new(number, line, HEADER).into(),
+    }
+}
+
+/// The form that knows most of the first lines; none if none knows any.
+fn form_of(head: &[u8]) -> Option<Form> {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let lines = text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).take(LOOKED_AT_LINES).collect();
+    let known = |form: Form| {
+        let mut reader = Reader::new(form);
+        let is_request =
+            |line: &&&[u8]| matches!(reader.line(line), Some(Seen::Request(_) | Seen::Served(_)));
+        lines.iter().filter(is_request).count()
+    };
+    let counts = Form::ALL.map(|form| (form, known(form)));
+    let best = counts.iter().rev().max_by_key(|(_, count)| *count);
+    match best {
+        Some((form, count)) if *count > 0 => Some(*form),
+        // No line is right: what is expected of one is told best by the form that it has.
+        _ => guessed(&lines),
+    }
+}
+
+/// What lines were meant to be, of which none can be read.
+fn guessed(lines: &[&[u8]]) -> Option<Form> {
+    let first = lines.first()?;
+    if first.starts_with(b"#Fields:") || first.starts_with(b"#Version:") {
+        return Some(Form::W3c);
+    }
+    if first.starts_with(b"{") {
+        return Some(Form::Json);
+    }
+    let quoted = first.contains(&b'"') && first.contains(&b'[') && first.contains(&b']');
+    (quoted && !first.starts_with(b"[")).then_some(Form::Common)
+}
+
+#[cfg(test)]
+mod form_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Requests of a log while it is read: bad lines, units, order.
+
+use halfwink_engine::{stream, LineError};
+use halfwink_inputs::Account;
+use halfwink_units::Time;
+use rand::RngExt;
+
+use super::super::lines::{ReadError, Skipped};
+use super::super::moment::{epoch_unit_s, When};
+use super::{Log, LogOptions, Row, Spread, Unit, LONGEST_S};
+
+/// Fewer requests say nothing of their unit.
+const JUDGED: usize = 8;
+/// assumption: a load of fewer requests a second is not what a server is planned for, if its times
+/// are whole numbers, or any; and of more neither. Then the unit is asked for.
+const SLOWEST_WHOLE: f64 = 1.0;
+const SLOWEST: f64 = 0.01;
+const FASTEST: f64 = 1e9;
+/// Numbers that are seconds since 1970, from 1985 to 2128.
+const DATES_S: std::ops::Range<f64> = 5e8..5e9;
+
+/// Requests in the order of their lines.
+pub(super) struct Rows<'a> {
+    options: &'a LogOptions,
+    /// Times as they are written, and sizes.
+    rows: Vec<(f64, f64)>,
+    /// Whether times are numbers, as the first one was.
+    are_numbers: bool,
+    are_exact: bool,
+    skipped: Skipped,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(options: &'a LogOptions) -> Rows<'a> {
+        let skipped = Skipped::default();
+        Rows { options, rows: Vec::new(), are_numbers: false, are_exact: false, skipped }
+    }
+
+    /// Takes what a line is: a request, nothing, or bad.
+    pub(super) fn take(&mut self, row: Result<Option<Row>, LineError>) -> Result<(), ReadError> {
+        match row {
+            Ok(None) => {}
+            Ok(Some(Row { when, size, .. })) => {
+                let (at, is_number, is_exact) = match when {
+                    When::Number(number) => (number, true, true),
+                    When::Date { s, is_exact } => (s, false, is_exact),
+                };
+                if self.rows.is_empty() {
+                    self.are_numbers = is_number;
+                }
+                if is_number != self.are_numbers {
+                    let expected = "times that are all numbers, or all dates";
+                    return self.bad(LineError::new(self.lines() + 1, b"another time", expected));
+                }
+                self.are_exact |= is_exact;
+                self.rows.push((at, size));
+            }
+            Err(error) => self.bad(error)?,
+        }
+        Ok(())
+    }
+
+    fn bad(&mut self, error: LineError) -> Result<(), ReadError> {
+        self.skipped.add(error);
+        let lines = self.lines();
+        if self.options.bad.is_lost(self.skipped.count, lines) {
+            return Err(self.skipped.refused(lines, self.options.bad));
+        }
+        Ok(())
+    }
+
+    fn lines(&self) -> u64 {
+        self.rows.len() as u64 + self.skipped.count
+    }
+
+    /// Seconds of a unit of times.
+    fn unit_s(&self, of_column: Option<Unit>) -> Result<f64, ReadError> {
+        if !self.are_numbers {
+            return Ok(1.0);
+        }
+        if let Some(unit) = self.options.time_unit.or(of_column) {
+            return Ok(unit.seconds());
+        }
+        let times = || self.rows.iter().map(|row| row.0);
+        let (least, most) = times()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), at| {
+                (least.min(at), most.max(at))
+            });
+        let unit_s = epoch_unit_s(least);
+        if unit_s < 1.0 || DATES_S.contains(&least) || self.rows.len() < JUDGED {
+            return Ok(unit_s);
+        }
+        let rate = (self.rows.len() - 1) as f64 / (most - least);
+        let are_whole = times().all(|at| at.fract() == 0.0);
+        let slowest = if are_whole { SLOWEST_WHOLE } else { SLOWEST };
+        if (slowest..=FASTEST).contains(&rate) {
+            return Ok(1.0);
+        }
+        let (count, s) = (self.rows.len(), most - least);
+        Err(ReadError::Other(format!(
+            "{count} requests in {s} seconds, if times are seconds: {rate:.3e} a second; say what \
+             they are: --time-unit ms, us, ns or s (in a study: log:time-unit=ms:FILE)"
+        )))
+    }
+
+    /// The log, by time.
+    pub(super) fn log(
+        self,
+        format: &str,
+        expected: &'static str,
+        of_column: Option<Unit>,
+    ) -> Result<Log, ReadError> {
+        let lines = self.lines();
+        if self.rows.is_empty() {
+            return Err(match self.skipped.examples.first() {
+                Some(error) => error.clone().into(),
+                None => ReadError::Empty { expected },
+            });
+        }
+        if !self.options.bad.accepts(self.skipped.count, lines) {
+            return Err(self.skipped.refused(lines, self.options.bad));
+        }
+        let unit_s = self.unit_s(of_column)?;
+        let Rows { mut rows, skipped, are_exact, options, .. } = self;
+        let mut latest = f64::NEG_INFINITY;
+        let mut disordered = 0;
+        for row in &rows {
+            disordered += u64::from(row.0 < latest);
+            latest = latest.max(row.0);
+        }
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let first = rows[0].0;
+        let found = (latest - first) * unit_s;
+        if found > LONGEST_S {
+            return Err(ReadError::Span { found, most: LONGEST_S });
+        }
+        // Differences first: nanoseconds since 1970 are exact to a few hundred of them.
+        let seconds: Vec<f64> = rows.iter().map(|row| (row.0 - first) * unit_s).collect();
+        let times = if are_exact || format == "CSV" {
+            seconds.iter().map(|s| at(*s)).collect()
+        } else {
+            spread(&seconds, options.spread)
+        };
+        let mut account = Account::of(format);
+        account.play("requests", rows.len() as u64);
+        account.leave_out("bad lines", &skipped.first(), skipped.count);
+        let sizes = rows.iter().map(|row| row.1).collect();
+        let start_s = first * unit_s;
+        Ok(Log { times, sizes, sizes_are: None, start_s, skipped, disordered, account })
+    }
+}
+
+fn at(seconds: f64) -> Time {
+    Time((seconds * 1e12).round() as u64)
+}
+
+/// Requests of whole seconds, rising, spread over them.
+fn spread(seconds: &[f64], how: Spread) -> Vec<Time> {
+    let mut random = match how {
+        Spread::Even => None,
+        Spread::Random { seed } => Some(stream(seed, "log")),
+    };
+    let mut times = Vec::with_capacity(seconds.len());
+    for same in seconds.chunk_by(|a, b| a == b) {
+        let first = times.len();
+        for n in 0..same.len() {
+            let within = match &mut random {
+                None => (n as f64 + 0.5) / same.len() as f64,
+                Some(random) => random.random::<f64>(),
+            };
+            times.push(at(same[0]) + at(within));
+        }
+        times[first..].sort_unstable();
+    }
+    times
+}
