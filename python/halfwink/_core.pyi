@@ -144,7 +144,7 @@ def storage_load(
     set: _Pairs,
     path: str,
     latency_us: float | None,
-    asked: tuple[Sequence[str], Sequence[int]],
+    asked: tuple[Sequence[str], Sequence[int], Sequence[str]],
 ) -> Tables: ...
 def storage_topology(library: Library, name: str, set: _Pairs) -> tuple[int, int]: ...
 def storage_runs(

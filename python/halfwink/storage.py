@@ -14,7 +14,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -235,7 +235,8 @@ class LoadRuns:
         load: properties of the load: ``kind`` (``fio``, ``blktrace``), ``issuers`` (CPUs that
             issue), ``depth`` (I/Os in flight of all jobs), ``bytes`` and ``reads_pct`` of an I/O,
             ``iops`` and ``peak_iops`` (of a trace, the latter in its busiest tenth of a second),
-            ``traced_latency_us``, ``device_latency_us`` (played), ``phases``, ``left_out``.
+            ``traced_latency_us``, ``device_latency_us`` (played), ``phases``, ``left_out``,
+            ``read_as``.
         runs: a row for each policy and seed.
     """
 
@@ -258,21 +259,24 @@ class LoadRuns:
 
 def load_runs(
     measured: Mapping[str, Any],
-    path: str | Path,
+    path: str | PathLike[str],
     *,
     io_us: float,
     latency_us: float | None = None,
     policies: Sequence[str] = LOAD_POLICIES,
+    ignore: Sequence[str] = (),
 ) -> LoadRuns:
     """Plays a user's own load on a measured machine.
 
     Args:
         measured: see :func:`halfwink.block_advice.measure`.
-        path: a job file of fio, the text of blkparse, one of blktrace's files (then all of its
-            CPUs), or a folder with these.
+        path: a job file or an I/O log of fio; the text of blkparse, biosnoop or perf script; a CSV
+            of MSR Cambridge or Alibaba; one of blktrace's files (then all of its CPUs), or a folder
+            with these. Packed or not.
         io_us: CPU time that an I/O takes here.
         latency_us: the device's; of a trace what it says, else 1 us, as memory.
         policies: techniques of the world ``storage``.
+        ignore: what is left out although it matters, by the word that the error has.
 
     Raises:
         HalfwinkError: the load cannot be read: with file and line.
@@ -282,9 +286,9 @@ def load_runs(
     values = as_measured(measured, Load(io_us=io_us))
     # The bridges of that machine are not this one's.
     values["device.pcie_us"] = 0.0
-    asked = (list(policies), list(_SEEDS))
+    asked = (list(policies), list(_SEEDS), list(ignore))
     found = frames(
-        _core.storage_load(library(), "westmere-ex", pairs(values), str(path), latency_us, asked)
+        _core.storage_load(library(), "westmere-ex", pairs(values), fspath(path), latency_us, asked)
     )
     return LoadRuns(found["load"].row(0, named=True), found["runs"])
 

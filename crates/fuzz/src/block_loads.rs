@@ -1,14 +1,15 @@
 //! Arbitrary job files and block traces: what is read can be played, and what is wrong is told with
 //! its file.
 
-use halfwink_storage::load::{File, Issues, Load};
+use halfwink_storage::load::{File, Host, Issues, Load};
 
 /// Checks what is said above of two files made of these bytes.
 pub fn run(bytes: &[u8]) {
     let Some((first, second)) = crate::any::<(Vec<u8>, Vec<u8>)>(bytes) else { return };
     let file = |name: &str, bytes| File { name: name.to_owned(), bytes };
-    match Load::read(&[file("a", first), file("b", second)]) {
+    match Load::read(&[file("a", first), file("b", second)], &Host::default()) {
         Ok(load) => {
+            assert!(load.account().matters.is_empty());
             for (cpus, part) in [(1, 0.0), (8, 1.0)] {
                 let issues = load.issues(cpus, part);
                 assert!(!issues.is_empty() && issues.len() <= usize::from(cpus));

@@ -3,14 +3,14 @@
 use crate::common;
 
 use common::{machine, play_with};
-use halfwink_storage::load::{Closed, File, Issues, Job, Load, Request, Trace};
+use halfwink_storage::load::{Closed, File, Host, Issues, Job, Load, Request, Trace};
 use halfwink_storage::world::{Run, Setting};
 use halfwink_storage::Machine;
 use proptest::prelude::*;
 
 fn read(text: &str) -> Result<Load, String> {
     let file = File { name: "a".to_owned(), bytes: text.as_bytes().to_vec() };
-    Load::read(&[file]).map_err(|error| error.to_string())
+    Load::read(&[file], &Host::default()).map_err(|error| error.to_string())
 }
 
 fn jobs(text: &str) -> Vec<Vec<Job>> {
@@ -47,7 +47,11 @@ fn jobs_say_what_is_in_flight() {
 fn engines_that_wait_have_one_in_flight() {
     assert_eq!(job("iodepth=32").depth, 1);
     assert_eq!(job("iodepth=32\nioengine=pvsync2").depth, 1);
-    assert_eq!(job("iodepth=32\nioengine=libaio").depth, 32);
+    assert_eq!(job("iodepth=32\nioengine=libaio\ndirect=1").depth, 32);
+    assert_eq!(job("iodepth=32\nioengine=libaio\nbuffered=0").depth, 32);
+    // io_submit(2) of buffered I/O returns when it is done.
+    assert_eq!(job("iodepth=32\nioengine=libaio").depth, 1);
+    assert_eq!(job("iodepth=32\nioengine=io_uring").depth, 32);
 }
 
 #[test]
@@ -66,18 +70,18 @@ fn sizes_mixes_and_limits_are_means() {
 
 #[test]
 fn phases_follow_each_other_and_the_busiest_is_played() {
-    let text = "[a]\niodepth=4\nioengine=libaio\n[b]\nstonewall\niodepth=64\nioengine=libaio\n\
+    let text = "[a]\niodepth=4\nioengine=io_uring\n[b]\nstonewall\niodepth=64\nioengine=io_uring\n\
                 [c]\nwait_for_previous=1\n";
     assert_eq!(jobs(text).iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
     let load = read(text).unwrap();
     assert_eq!(load.issues(2, 0.0).iter().map(Issues::depth).collect::<Vec<_>>(), [64]);
     let keys = read("[a]\nfilename=/dev/nothing\nzonemode=zbd\n").unwrap();
-    assert_eq!(keys.left_out(), ["zonemode"]);
+    assert_eq!(keys.account().left_out(), ["zonemode"]);
 }
 
 #[test]
 fn jobs_share_cpus_by_turns() {
-    let load = read("[a]\nnumjobs=3\nioengine=libaio\niodepth=8\nrate_iops=100\n").unwrap();
+    let load = read("[a]\nnumjobs=3\nioengine=io_uring\niodepth=8\nrate_iops=100\n").unwrap();
     let of = |issues: &Issues| match issues {
         Issues::Closed(Closed { depth, rate, .. }) => (*depth, *rate),
         Issues::Open { .. } => panic!("open"),
@@ -93,12 +97,16 @@ fn wrong_jobs_are_named_with_their_line() {
     assert_eq!(error("bs=4k"), "a:1: found `bs=4k`, expected a section `[name]` before");
     assert_eq!(error("[global]\nbs=4k"), "a: found no jobs, expected a section `[name]`");
     assert_eq!(error("[a\n"), "a:1: found `[a`, expected `[name]`");
-    assert!(error("[a]\nbs=${SIZE}").starts_with("a:2: bs: found `${SIZE}`, expected a number"));
+    assert!(error("[a]\nbs=${SIZE}").starts_with("a:2: found `${SIZE}`, and $SIZE is not set"));
     assert!(error("[a]\nbs=0").contains("expected 1 byte or more"));
     assert!(error("[a]\niodepth=0").starts_with("a:2: iodepth: found `0`"));
     assert!(error("[a]\niodepth=1.5").starts_with("a:2: iodepth: found `1.5`"));
     assert!(error("[a]\nnumjobs=99999999999").starts_with("a:2: numjobs: found"));
-    assert!(error("[a]\nrw=trim").starts_with("a:2: rw: found `trim`"));
+    assert!(error("[a]\nrw=trim").contains("no job with block I/O: trim"));
+    assert!(error("[a]\nrw=sideways").starts_with("a:2: rw: found `sideways`"));
+    assert!(error("[a]\niodept=4").ends_with("unknown option `iodept`; did you mean `iodepth`?"));
+    assert!(error("[a]\nioengine=libaoi").starts_with("a:2: ioengine: found `libaoi`"));
+    assert!(error("[a]\nwait_for=b").starts_with("a:2: wait_for: found `b`"));
     assert!(error("[a]\nbssplit=4k/50:8k/20").starts_with("a:2: bssplit: shares sum to 70"));
     assert!(error("[a]\nread_iolog=b.bin").starts_with("a:2: read_iolog: this job replays"));
     assert!(error("[a]\ninclude other.fio").contains("include"));
@@ -135,8 +143,8 @@ fn events_become_the_requests_that_reach_the_driver() {
     assert_eq!(trace.latency_us, Some(80.0));
     assert!((trace.reads - 2.0 / 3.0).abs() < 1e-9);
     assert_eq!(
-        trace.left_out,
-        ["1 flushes without bytes", "1 discards", "1 requests of other devices"]
+        trace.account.left_out(),
+        ["flushes without bytes", "discards", "requests of other devices"]
     );
 }
 
@@ -171,7 +179,9 @@ fn binary_traces_of_all_cpus_are_one() {
         ];
         let second = [of(7500, 8, READ_DONE, 2), of(8000, 800, READ_QUEUED, 2)];
         let file = |records: &[Vec<u8>]| File { name: "t".to_owned(), bytes: records.concat() };
-        let Load::Trace(trace) = Load::read(&[file(&first), file(&second)]).unwrap() else {
+        let Load::Trace(trace) =
+            Load::read(&[file(&first), file(&second)], &Host::default()).unwrap()
+        else {
             panic!("jobs");
         };
         assert_eq!(trace.cpus.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
@@ -179,7 +189,7 @@ fn binary_traces_of_all_cpus_are_one() {
         assert_eq!(trace.latency_us, Some(2.0));
         let mut cut = file(&first);
         cut.bytes.truncate(70);
-        let error = Load::read(&[cut]).unwrap_err().to_string();
+        let error = Load::read(&[cut], &Host::default()).unwrap_err().to_string();
         assert_eq!(error, "t:52: found 18 bytes, expected a record of 48");
     }
 }
@@ -205,7 +215,7 @@ fn wrong_traces_are_named_with_their_place() {
     assert!(late.contains("expected at most 30 days"), "{late}");
     let magic = record(0, 0, READ_QUEUED, 0, false, &[]);
     let other = File { name: "t".to_owned(), bytes: [&magic[..], &[9; 48]].concat() };
-    let error = Load::read(&[other]).unwrap_err().to_string();
+    let error = Load::read(&[other], &Host::default()).unwrap_err().to_string();
     assert_eq!(error, "t:48: found 0x9090909, expected a record's 0x65617407");
 }
 
@@ -290,7 +300,7 @@ proptest! {
         if is_cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        match Load::read(&[File { name: "a".to_owned(), bytes }]) {
+        match Load::read(&[File { name: "a".to_owned(), bytes }], &Host::default()) {
             Err(error) => prop_assert_eq!(error.file, "a"),
             Ok(load) => {
                 let issues = load.issues(4, part);
@@ -305,4 +315,103 @@ proptest! {
             }
         }
     }
+}
+
+fn read_by(text: &str, host: &Host) -> Result<Load, String> {
+    let file = File { name: "d/a".to_owned(), bytes: text.as_bytes().to_vec() };
+    Load::read(&[file], host).map_err(|error| error.to_string())
+}
+
+#[test]
+fn comments_and_variables_are_as_fio_has_them() {
+    let text = "[a]\nioengine=io_uring\niodepth=8     ; eight at once\nnumjobs=$ncpus*2 # two\n\
+                bs=${BLOCK}\nfilename=/dev/x#y\n";
+    let variable = |name: &str| (name == "BLOCK").then(|| "8k".to_owned());
+    let host = Host { cpus: 3, variable, ..Host::default() };
+    let Load::Jobs(jobs) = read_by(text, &host).unwrap() else { panic!("a trace") };
+    let job = &jobs.phases[0][0];
+    assert_eq!((job.depth, job.copies, job.bytes), (8, 6, 8192.0));
+    let said = read_by(text, &Host::default()).unwrap_err();
+    assert!(said.contains("$BLOCK is not set; set it: BLOCK=VALUE halfwink"), "{said}");
+}
+
+#[test]
+fn jobs_that_wait_for_another_follow_it() {
+    let text = "[a]\n[b]\n[c]\nwait_for=a\n[d]\nwait_for=c\n[e]\nstonewall\n[f]\nwait_for=e\n";
+    assert_eq!(jobs(text).iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1, 1, 1]);
+}
+
+#[test]
+fn jobs_without_block_io_are_refused_or_left_out_by_name() {
+    let text = "[burn]\nioengine=cpuio\ncpuload=90\n[disk]\nioengine=io_uring\niodepth=4\n";
+    let said = read_by(text, &Host::default()).unwrap_err();
+    assert!(said.contains("matters, but is not played: cpuio (job burn"), "{said}");
+    // The advice leads on.
+    let word = said.split("--ignore ").nth(1).unwrap().split('`').next().unwrap();
+    let host = Host { ignored: vec![word.to_owned()], ..Host::default() };
+    let load = read_by(text, &host).unwrap();
+    assert_eq!(load.issues(8, 0.0).len(), 1);
+    let said = read_by("[burn]\nioengine=cpuio\n", &Host::default()).unwrap_err();
+    assert!(said.contains("no job with block I/O: cpuio"), "{said}");
+    let flush = "[a]\nioengine=io_uring\nrw=write\nfsync=1\nverify=crc32c\n";
+    assert!(read_by(flush, &Host::default()).unwrap_err().contains("--ignore fsync,verify"));
+    let trims = "[a]\nrw=randtrimwrite\n";
+    assert_eq!(read_by(trims, &Host::default()).unwrap().account().neutral[0].word, "trim");
+}
+
+#[test]
+fn io_logs_of_fio_are_played() {
+    let text = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n195 /dev/x read 4096 4096\n\
+                295 /dev/x write 8192 8192\n300 /dev/x sync\n395 /dev/x read 0 4096\n";
+    let trace = trace(text);
+    assert_eq!((trace.requests(), trace.span_ps), (3, 300_000_000));
+    assert_eq!(trace.account.left_out(), ["flushes without bytes"]);
+    let two = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x read 0 4096\n\
+               /dev/x wait 100\n/dev/x write 0 12288\n/dev/x close\n";
+    let job = &jobs(two)[0][0];
+    assert_eq!((job.depth, job.bytes, job.reads, job.think_us), (1, 8192.0, 0.5, 50.0));
+    let replays = read_by("[r]\nread_iolog=b.log\n", &Host::default()).unwrap_err();
+    assert!(replays.ends_with("name that file: d/b.log"), "{replays}");
+    assert!(read("fio version 1 iolog\n").unwrap_err().contains("expected `fio version 2"));
+}
+
+/// The same four I/Os in every text: 4 KiB reads at 1, 2 and 4 ms, an 8 KiB write at 3 ms, 100 us
+/// each.
+#[test]
+fn texts_of_tracers_are_one_trace() {
+    let biosnoop = "TIME(s)     COMM     PID  DISK  T SECTOR  BYTES  LAT(ms)\n\
+        0.001100 a b c 10 sda R 8 4096 0.10\n0.002100 fio 10 sda R 16 4096 0.10\n\
+        0.003100 fio 10 sda W 24 8192 0.10\n0.004100 fio 10 sda R 40 4096 0.10\n";
+    let event = |at: &str, kind: &str, sector: u32, sectors: u32| {
+        format!(
+            " fio  1 [001]  10.00{at}: block:block_rq_issue: 8,0 {kind} 4096 () {sector} + \
+             {sectors} [fio]\n fio  1 [001]  10.00{at}9: block:block_rq_complete: 8,0 {kind} () \
+             {sector} + {sectors} [0]\n"
+        )
+    };
+    let perf = event("1000", "R", 8, 8)
+        + &event("2000", "R", 16, 8)
+        + " fio 1 [001] 10.0025: sched:sched_switch: a ==> b\n"
+        + &event("3000", "WS", 24, 16)
+        + &event("4000", "R", 40, 8);
+    let msr = "128166372000010000,web,0,Read,4096,4096,1000\n\
+        128166372000020000,web,0,Read,8192,4096,1000\n\
+        128166372000030000,web,0,Write,12288,8192,1000\n\
+        128166372000040000,web,0,Read,20480,4096,1000\n";
+    let alibaba = "1,R,4096,4096,1577808144361000\n1,R,8192,4096,1577808144362000\n\
+        1,W,12288,8192,1577808144363000\n1,R,20480,4096,1577808144364000\n";
+    let own = "0.001000000 Q R 8 + 8\n0.002000000 Q R 16 + 8\n0.003000000 Q WS 24 + 16\n\
+        0.004000000 Q R 40 + 8\n";
+    for text in [biosnoop, &perf, msr, alibaba, own] {
+        let found = trace(text);
+        assert_eq!(found.requests(), 4, "{text}");
+        assert_eq!((found.span_ps, found.reads, found.bytes()), (4_000_000_000, 0.75, 5120.0));
+    }
+    for text in [biosnoop, msr] {
+        let latency = trace(text).latency_us.unwrap();
+        assert!((latency - 100.0).abs() < 1e-3, "{latency}");
+    }
+    assert_eq!(trace(alibaba).latency_us, None);
+    let said = read("one\ntwo three\n").unwrap_err();
+    assert!(said.contains("expected a job file"), "{said}");
 }

@@ -45,6 +45,7 @@ def block(
     iops: float | None = None,
     report: Path | None = None,
     load: Path | None = None,
+    ignore: str = "",
     seconds: float | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
@@ -112,8 +113,12 @@ def block(
         Report of a run under your own load (written with -o), from which --advise takes the time of
         an I/O.
     load
-        Load of your own that --advise simulates: a job file of fio, a trace of blktrace (any of its
-        files, or their folder), or the text of blkparse.
+        Load of your own that --advise simulates: a job file or an I/O log of fio, a trace of
+        blktrace (any of its files, or their folder), the text of blkparse, biosnoop or perf script,
+        or a CSV as of MSR Cambridge or Alibaba. Packed or not.
+    ignore
+        Parts of the load to leave out although they matter, separated by commas: the words that an
+        error names.
     seconds
         Length of the run in seconds (default: until a signal).
     json
@@ -126,7 +131,7 @@ def block(
     if seconds is not None and not 0 < seconds <= 30 * 86_400:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
     if advise:
-        return _advise(Asked(cpus, iops, report, load, latency_us), json)
+        return _advise(Asked(cpus, iops, report, load, latency_us, ignore), json)
     if iops is not None or report is not None or load is not None:
         raise HalfwinkError("--iops, --report and --load go with --advise")
     device = Device(
@@ -181,6 +186,7 @@ class Asked:
     report: Path | None
     load: Path | None
     latency_us: float | None
+    ignore: str
 
 
 def _advise(asked: Asked, json: bool) -> int:
@@ -197,7 +203,11 @@ def _advise(asked: Asked, json: bool) -> int:
     played: dict[str, Any] | None = None
     if asked.load is not None:
         runs = storage.load_runs(
-            measured, asked.load, io_us=load.io_us, latency_us=asked.latency_us
+            measured,
+            asked.load,
+            io_us=load.io_us,
+            latency_us=asked.latency_us,
+            ignore=[word for word in asked.ignore.split(",") if word],
         )
         load, expected = storage.asked_of(runs, load)
         simulate = block_advice.known(expected)
@@ -247,7 +257,7 @@ def _described(load: dict[str, Any]) -> str:
     what += f"; a device of {load['device_latency_us']:,.1f} us"
     if load["kind"] == "blktrace" and load["traced_latency_us"] is None:
         what += " (the trace does not say)"
-    return what + (f"\nnot played: {load['left_out']}" if load["left_out"] else "")
+    return f"{load['read_as']}\n{what}"
 
 
 def show_expected(policies: list[dict[str, Any]]) -> None:

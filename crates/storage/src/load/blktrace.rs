@@ -113,14 +113,14 @@ pub(super) fn is_event(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(|word| device(word).is_some())
 }
 
-fn device(word: &str) -> Option<u32> {
+pub(super) fn device(word: &str) -> Option<u32> {
     let (major, minor) = word.split_once(',')?;
     let (major, minor) = (major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?);
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
 }
 
 /// Seconds with a fraction, as whole nanoseconds.
-fn nanoseconds(word: &str) -> Option<u64> {
+pub(super) fn nanoseconds(word: &str) -> Option<u64> {
     let (seconds, fraction) = word.split_once('.').unwrap_or((word, ""));
     if fraction.len() > 9 || !fraction.bytes().all(|it| it.is_ascii_digit()) {
         return None;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use halfwink_inputs::Account;
+
 use super::{Issues, MOST_PS, MOST_REQUESTS};
 
 /// Longest trace: 30 days.
@@ -57,8 +59,8 @@ pub struct Trace {
     pub reads: f64,
     /// From the driver to the end, the middle one; none if that was not traced.
     pub latency_us: Option<f64>,
-    /// What is not played.
-    pub left_out: Vec<String>,
+    /// What is played, and what is not.
+    pub account: Account,
 }
 
 /// A request while it is collected.
@@ -132,7 +134,7 @@ fn asked(event: &Event) -> Asked {
 
 impl Trace {
     /// Of all events, in any order.
-    pub(super) fn of(mut events: Vec<Event>) -> Result<Trace, String> {
+    pub(super) fn of(mut events: Vec<Event>, format: &str) -> Result<Trace, String> {
         events.sort_by_key(|event| event.at_ns);
         let mut devices: HashMap<u32, Collected> = HashMap::new();
         for event in &events {
@@ -147,10 +149,8 @@ impl Trace {
         let Some((_, found)) = devices.into_iter().next() else {
             return Err("found no events, expected requests of a block device".to_owned());
         };
-        let mut trace = found.finish()?;
-        if others > 0 {
-            trace.left_out.push(format!("{others} requests of other devices"));
-        }
+        let mut trace = found.finish(format)?;
+        trace.account.leave_out("requests of other devices", "", others as u64);
         Ok(trace)
     }
 
@@ -224,7 +224,7 @@ impl Trace {
 }
 
 impl Collected {
-    fn finish(self) -> Result<Trace, String> {
+    fn finish(self, format: &str) -> Result<Trace, String> {
         let was_asked = !self.asked.is_empty();
         let asked = if was_asked { self.asked } else { self.issued };
         let kept: Vec<_> = asked.into_iter().filter(|it| !it.merged).collect();
@@ -247,13 +247,10 @@ impl Collected {
             let bytes = it.bytes.min(u64::from(u32::MAX)) as u32;
             cpus[place].push(Request { at_ps: 1000 * (it.at_ns - begin), bytes });
         }
-        let mut left_out = Vec::new();
-        if self.empty > 0 {
-            left_out.push(format!("{} flushes without bytes", self.empty));
-        }
-        if self.discards > 0 {
-            left_out.push(format!("{} discards", self.discards));
-        }
+        let mut account = Account::of(format);
+        account.play("requests", kept.len() as u64);
+        account.leave_out("flushes without bytes", "", self.empty);
+        account.leave_out("discards", "", self.discards);
         let (count, mut latencies) = (kept.len() as u64, self.latencies);
         latencies.sort_unstable();
         Ok(Trace {
@@ -261,7 +258,7 @@ impl Collected {
             span_ps: (1000 * length).saturating_add(1000 * length / (count - 1).max(1)),
             reads: kept.iter().filter(|it| !it.writes).count() as f64 / count as f64,
             latency_us: latencies.get(latencies.len() / 2).map(|&ns| ns as f64 * 1e-3),
-            left_out,
+            account,
         })
     }
 }

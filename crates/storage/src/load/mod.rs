@@ -1,14 +1,19 @@
 //! A user's own load: a job file of fio, or a trace of the kernel's block layer.
 //!
 //! ```text
-//!   job.fio            ─▶ jobs by phase ──▶ each CPU has so many in flight ─┐
-//!   sda.blktrace.0 ... ─▶ events ─▶ requests ──▶ each CPU has its times ────┼─▶ [`Issues`]
-//!   blkparse's text    ─▶                                                   ┘
+//!   job.fio, iolog 2      ─▶ jobs by phase ──▶ each CPU has so many in flight ─┐
+//!   sda.blktrace.0 ...    ─▶ events ─▶ requests ──▶ each CPU has its times ────┼─▶ [`Issues`]
+//!   blkparse, biosnoop,   ─▶                                                   │
+//!   perf, MSR, iolog 3 ...─▶                                                   ┘
 //! ```
 
 mod blktrace;
 mod events;
 mod fio;
+mod iolog;
+mod text;
+
+use halfwink_inputs::Account;
 
 pub use events::{Request, Trace};
 pub use fio::{Job, Jobs};
@@ -31,6 +36,28 @@ pub struct File {
     pub name: String,
     /// What it holds.
     pub bytes: Vec<u8>,
+}
+
+/// The host that a load is played on, and what a user says about the load.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// fio's `$ncpus`.
+    pub cpus: u32,
+    /// fio's `$pagesize`.
+    pub page_bytes: u64,
+    /// fio's `$mb_memory`.
+    pub memory_mb: u64,
+    /// A variable of the environment.
+    pub variable: fn(&str) -> Option<String>,
+    /// What is left out although it matters (`--ignore`).
+    pub ignored: Vec<String>,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        let variable = |_: &str| None;
+        Host { cpus: 1, page_bytes: 4096, memory_mb: 1024, variable, ignored: Vec::new() }
+    }
 }
 
 /// What is wrong with a load, and where.
@@ -105,47 +132,52 @@ impl Issues {
 }
 
 impl Load {
-    /// Reads a load: a job file, the text of blkparse, or binary traces, a file for each CPU.
+    /// Reads a load: a job file or an I/O log of fio, a trace as text, or binary traces, a file for
+    /// each CPU.
     ///
     /// # Errors
     /// With the file and line, or byte, that is wrong.
-    pub fn read(files: &[File]) -> Result<Load, LoadError> {
+    pub fn read(files: &[File], host: &Host) -> Result<Load, LoadError> {
         let Some(first) = files.first() else {
             let message = "found no files".to_owned();
             return Err(LoadError { file: String::new(), at: None, message });
         };
+        let whole = |why| LoadError::of(first, None, why);
         if blktrace::is_binary(&first.bytes) {
             let events: Result<Vec<_>, _> = files.iter().map(blktrace::read_binary).collect();
             let events = events?.into_iter().flatten().collect();
-            return Trace::of(events)
-                .map(Load::Trace)
-                .map_err(|why| LoadError::of(first, None, why));
+            return Trace::of(events, "trace of blktrace").map(Load::Trace).map_err(whole);
         }
-        let text = std::str::from_utf8(&first.bytes).map_err(|_| {
-            LoadError::of(
-                first,
-                None,
-                "expected a job of fio, a trace of blktrace, or blkparse's text",
-            )
-        })?;
+        let other = || {
+            let other = halfwink_inputs::look(&first.bytes).map(|other| other.to_string());
+            whole(other.unwrap_or_else(|| text::EXPECTED.to_owned()))
+        };
+        let text = std::str::from_utf8(&first.bytes).map_err(|_| other())?;
+        if text.starts_with("fio version") {
+            return iolog::read(first, text);
+        }
+        if let Some(form) = text::Form::of(text) {
+            let events = form.read(first, text)?;
+            return Trace::of(events, form.name()).map(Load::Trace).map_err(whole);
+        }
         let lines = text.lines().map(str::trim);
         let begin =
             lines.into_iter().find(|line| !line.is_empty() && !line.starts_with(['#', ';']));
         match begin {
-            Some(line) if blktrace::is_event(line) => Trace::of(blktrace::read_text(first, text)?)
-                .map(Load::Trace)
-                .map_err(|why| LoadError::of(first, None, why)),
-            Some(_) => fio::read(first, text).map(Load::Jobs),
-            None => Err(LoadError::of(first, None, "found nothing, expected a load")),
+            Some(line) if line.starts_with('[') || line.contains('=') => {
+                fio::read(first, text, host).map(Load::Jobs)
+            }
+            Some(_) => Err(other()),
+            None => Err(whole("found nothing, expected a load".to_owned())),
         }
     }
 
-    /// What was in the files and is not played, a few words each.
+    /// What was read, and what of it is not played.
     #[must_use]
-    pub fn left_out(&self) -> &[String] {
+    pub fn account(&self) -> &Account {
         match self {
-            Load::Jobs(jobs) => &jobs.left_out,
-            Load::Trace(trace) => &trace.left_out,
+            Load::Jobs(jobs) => &jobs.account,
+            Load::Trace(trace) => &trace.account,
         }
     }
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use halfwink_engine::RunControl;
-use halfwink_storage::load::{File, Issues, Load, MOST_BYTES};
+use halfwink_inputs::{expand, open_input, Budget, Opened};
+use halfwink_storage::load::{File, Host, Issues, Load, MOST_BYTES};
 use halfwink_storage::world::{self, Parts, Setting};
 use halfwink_storage::Machine;
 use halfwink_techniques::Choice;
@@ -29,6 +30,8 @@ pub struct LoadAsked {
     pub policies: Vec<String>,
     /// A run for each; of a trace that is too long to be played as a whole, each has another part.
     pub seeds: Vec<u64>,
+    /// What is left out although it matters, by the word that an error names it with.
+    pub ignored: Vec<String>,
 }
 
 fn load_heads() -> Vec<Head> {
@@ -44,6 +47,7 @@ fn load_heads() -> Vec<Head> {
         real("device_latency_us"),
         integer("phases"),
         text("left_out"),
+        text("read_as"),
     ]
 }
 
@@ -91,17 +95,13 @@ fn files(path: &Path) -> Result<Vec<File>, StudyError> {
         let message = format!("{}: expected files NAME.blktrace.CPU", path.display());
         return Err(StudyError::Usage(message));
     }
-    let (mut found, mut sum) = (Vec::new(), 0);
-    for path in paths {
-        sum += fs::metadata(&path).map_err(io(&path))?.len();
-        if sum > MOST_BYTES {
-            let message = format!("{}: more than {MOST_BYTES} bytes", path.display());
-            return Err(StudyError::Usage(message));
-        }
-        let bytes = fs::read(&path).map_err(io(&path))?;
-        found.push(File { name: path.display().to_string(), bytes });
-    }
-    Ok(found)
+    let budget = Budget::new(MOST_BYTES);
+    let read = |path: &PathBuf| {
+        let bytes = open_input(path, &budget).and_then(Opened::text).and_then(Opened::bytes);
+        let bytes = bytes.map_err(|error| StudyError::Usage(error.to_string()))?;
+        Ok(File { name: path.display().to_string(), bytes })
+    };
+    paths.iter().map(read).collect()
 }
 
 /// The machine with a device that is as late as the load says.
@@ -124,7 +124,13 @@ impl StorageInfo {
         asked: &LoadAsked,
         control: &RunControl,
     ) -> Result<(Table, Table), StudyError> {
-        let load = Load::read(&files(&asked.path)?);
+        let host = Host {
+            cpus: u32::from(self.machine.spec().topology.cpus()),
+            variable: |name| std::env::var(name).ok(),
+            ignored: asked.ignored.clone(),
+            ..Host::default()
+        };
+        let load = Load::read(&files(&expand(&asked.path))?, &host);
         let load = load.map_err(|error| StudyError::Usage(error.to_string()))?;
         let traced = match &load {
             Load::Trace(trace) => trace.latency_us,
@@ -210,7 +216,7 @@ fn counted(issues: &[Issues]) -> (u64, u64) {
 fn described(load: &Load, machine: &Machine, traced: Option<f64>) -> Vec<Value> {
     let device = &machine.spec().device;
     let issues = load.issues(machine.spec().topology.cpus(), 0.0);
-    let left_out = load.left_out().join(", ");
+    let left_out = load.account().left_out().join(", ");
     let (kind, depth, bytes, reads, rates, phases) = match load {
         Load::Jobs(jobs) => {
             let busiest = jobs.busiest();
@@ -237,5 +243,6 @@ fn described(load: &Load, machine: &Machine, traced: Option<f64>) -> Vec<Value> 
         (device.latency_us + device.pcie_us).into(),
         phases.into(),
         left_out.into(),
+        load.account().to_string().into(),
     ]
 }

@@ -1,8 +1,15 @@
-//! Job files of fio, as far as they say what is in flight (fio 3.33, HOWTO).
+//! Job files of fio, as far as they say what is in flight (fio 3.41, HOWTO).
 
-use std::collections::BTreeSet;
+mod options;
+mod sections;
 
-use super::{Closed, File, Issues, LoadError, MOST_IN_FLIGHT};
+use std::collections::HashMap;
+
+use halfwink_inputs::Account;
+
+use self::options::{means, nearest, Engine, Means};
+use self::sections::Section;
+use super::{Closed, File, Host, Issues, LoadError, MOST_IN_FLIGHT};
 
 /// fio's defaults.
 const BLOCK_BYTES: f64 = 4096.0;
@@ -10,70 +17,6 @@ const MIX_PCT: f64 = 50.0;
 /// Most jobs and most bytes of a block.
 const MOST_COPIES: f64 = 65_536.0;
 const MOST_BLOCK: f64 = (1_u32 << 30) as f64;
-
-/// Engines that have one I/O in flight whatever `iodepth` says. The first is what fio takes.
-const ONE_IN_FLIGHT: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
-/// Keys that say what is in flight.
-const PLAYED: [&str; 22] = [
-    "bs",
-    "blocksize",
-    "bsrange",
-    "blocksize_range",
-    "bssplit",
-    "rw",
-    "readwrite",
-    "rwmixread",
-    "rwmixwrite",
-    "ioengine",
-    "iodepth",
-    "numjobs",
-    "rate",
-    "rate_iops",
-    "rate_process",
-    "thinktime",
-    "stonewall",
-    "wait_for_previous",
-    "kb_base",
-    "name",
-    "read_iolog",
-    "include",
-];
-/// Keys that make no difference to it: where, how long, what is written down.
-const NEUTRAL: [&str; 33] = [
-    "filename",
-    "directory",
-    "size",
-    "filesize",
-    "offset",
-    "io_size",
-    "runtime",
-    "time_based",
-    "timeout",
-    "ramp_time",
-    "direct",
-    "buffered",
-    "group_reporting",
-    "new_group",
-    "thread",
-    "description",
-    "randrepeat",
-    "norandommap",
-    "random_generator",
-    "randseed",
-    "allrandrepeat",
-    "refill_buffers",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "log_avg_msec",
-    "uri",
-    "invalidate",
-    "create_on_open",
-    "unlink",
-    "percentile_list",
-    "clat_percentiles",
-    "loops",
-];
 
 /// Jobs alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,81 +44,72 @@ pub struct Job {
 pub struct Jobs {
     /// In order; each has a job.
     pub phases: Vec<Vec<Job>>,
-    /// Keys that may change the load and are not played.
-    pub left_out: Vec<String>,
-}
-
-/// A section as it is written, with what is global before it.
-#[derive(Clone, Debug, Default)]
-struct Section {
-    name: String,
-    line: u64,
-    /// Key, value, line; of equal keys the last counts.
-    values: Vec<(String, String, u64)>,
+    /// What is played, and what is not.
+    pub account: Account,
 }
 
 /// Reads a job file.
-pub(super) fn read(file: &File, text: &str) -> Result<Jobs, LoadError> {
-    let (sections, mut jobs) = (sections(file, text)?, Jobs::default());
-    let mut unknown = BTreeSet::new();
+pub(super) fn read(file: &File, text: &str, host: &Host) -> Result<Jobs, LoadError> {
+    let sections = sections::read(file, text, host)?;
+    let (mut jobs, mut account) = (Jobs::default(), Account::of("jobs of fio"));
+    let mut order = Order::default();
     for section in &sections {
-        let keys = section.values.iter().map(|(key, _, _)| key.as_str());
-        unknown.extend(keys.filter(|key| !PLAYED.contains(key) && !NEUTRAL.contains(key)));
         let reader = Reader { file, section, kb: 1024.0 };
         let kb = reader.value("kb_base").map_or("1024", |(value, _)| value);
         let kb = if kb == "1000" { 1000.0 } else { 1024.0 };
-        let job = Reader { kb, ..reader }.job()?;
-        let waits = reader.is_set("stonewall") || reader.is_set("wait_for_previous");
-        match jobs.phases.last_mut() {
-            Some(phase) if !waits => phase.push(job),
-            _ => jobs.phases.push(vec![job]),
-        }
+        let reader = Reader { kb, ..reader };
+        let Some(job) = reader.job(&mut account)? else { continue };
+        reader.options(&mut account)?;
+        let phase = order.phase(&reader)?;
+        jobs.phases.resize(jobs.phases.len().max(phase + 1), Vec::new());
+        jobs.phases[phase].push(job);
     }
-    if jobs.phases.is_empty() {
-        return Err(LoadError::of(file, None, "found no jobs, expected a section `[name]`"));
-    }
+    jobs.phases.retain(|phase| !phase.is_empty());
     let copies: f64 = jobs.phases.iter().flatten().map(|job| f64::from(job.copies)).sum();
     if copies > MOST_COPIES {
         let message = format!("found {copies} jobs, expected at most {MOST_COPIES}");
         return Err(LoadError::of(file, None, message));
     }
-    jobs.left_out = unknown.into_iter().map(str::to_owned).collect();
+    account.play("jobs", copies as u64);
+    if jobs.phases.is_empty() {
+        let message = match account.neutral.iter().chain(&account.matters).next() {
+            Some(first) => format!("found no job with block I/O: {first}"),
+            None => "found no jobs, expected a section `[name]`".to_owned(),
+        };
+        return Err(LoadError::of(file, None, message));
+    }
+    account.settle(&host.ignored).map_err(|message| LoadError::of(file, None, message))?;
+    jobs.account = account;
     Ok(jobs)
 }
 
-fn sections(file: &File, text: &str) -> Result<Vec<Section>, LoadError> {
-    let (mut global, mut sections) = (Vec::new(), Vec::<Section>::new());
-    let mut in_global = false;
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
+/// In which phase jobs run: `stonewall` begins one, `wait_for` follows that of a job.
+#[derive(Default)]
+struct Order {
+    of_name: HashMap<String, usize>,
+    /// Where jobs begin that wait for none.
+    base: usize,
+    /// Phases so far.
+    count: usize,
+}
+
+impl Order {
+    fn phase(&mut self, reader: &Reader) -> Result<usize, LoadError> {
+        if reader.is_set("stonewall") || reader.is_set("wait_for_previous") {
+            self.base = self.count;
         }
-        if let Some(rest) = line.strip_prefix('[') {
-            let Some(name) = rest.strip_suffix(']').filter(|name| !name.is_empty()) else {
-                let message = format!("found `{line}`, expected `[name]`");
-                return Err(LoadError::of(file, Some(number), message));
-            };
-            in_global = name == "global";
-            if !in_global {
-                let (name, values) = (name.to_owned(), Vec::clone(&global));
-                sections.push(Section { name, line: number, values });
-            }
-            continue;
+        let mut phase = self.base;
+        if let Some((name, line)) = reader.value("wait_for") {
+            let before = self.of_name.get(name).ok_or_else(|| {
+                let message = format!("wait_for: found `{name}`, expected a job before this one");
+                reader.wrong(line, message)
+            })?;
+            phase = phase.max(before + 1);
         }
-        let include = line.strip_prefix("include ").map(|rest| ("include", rest));
-        let (key, value) = include.or(line.split_once('=')).unwrap_or((line, "1"));
-        let value = (key.trim().to_owned(), value.trim().to_owned(), number);
-        if in_global {
-            global.push(value);
-        } else if let Some(section) = sections.last_mut() {
-            section.values.push(value);
-        } else {
-            let message = format!("found `{line}`, expected a section `[name]` before");
-            return Err(LoadError::of(file, Some(number), message));
-        }
+        self.count = self.count.max(phase + 1);
+        self.of_name.insert(reader.section.name.clone(), phase);
+        Ok(phase)
     }
-    Ok(sections)
 }
 
 /// Reads one section's values.
@@ -282,22 +216,30 @@ impl<'a> Reader<'a> {
         Ok((sum + rest.iter().map(|size| size * each).sum::<f64>()) / 100.0)
     }
 
-    /// Share of reads.
-    fn reads(&self) -> Result<f64, LoadError> {
-        let Some((word, line)) = self.either("rw", "readwrite") else { return Ok(1.0) };
+    /// Share of reads; none of a job that only trims.
+    fn reads(&self, account: &mut Account) -> Result<Option<f64>, LoadError> {
+        let Some((word, line)) = self.either("rw", "readwrite") else { return Ok(Some(1.0)) };
         match word.split(':').next().unwrap_or(word) {
-            "read" | "randread" => Ok(1.0),
-            "write" | "randwrite" => Ok(0.0),
+            "read" | "randread" => Ok(Some(1.0)),
+            "write" | "randwrite" => Ok(Some(0.0)),
+            "trim" | "randtrim" => {
+                account.leave_out("trim", "a job that moves no data", 1);
+                Ok(None)
+            }
+            "trimwrite" | "randtrimwrite" => {
+                account.leave_out("trim", "before each write", 1);
+                Ok(Some(0.0))
+            }
             "rw" | "readwrite" | "randrw" => {
                 let pct = |key: &str| {
                     let value = self.value(key);
                     value.map(|(word, line)| self.number(key, word, line, 100.0)).transpose()
                 };
                 let writes = pct("rwmixwrite")?.map(|writes| 100.0 - writes);
-                Ok(pct("rwmixread")?.or(writes).unwrap_or(MIX_PCT) / 100.0)
+                Ok(Some(pct("rwmixread")?.or(writes).unwrap_or(MIX_PCT) / 100.0))
             }
             _ => {
-                let message = format!("rw: found `{word}`, expected reads, writes, or both");
+                let message = format!("rw: found `{word}`, expected reads, writes, both or trims");
                 Err(self.wrong(line, message))
             }
         }
@@ -322,33 +264,83 @@ impl<'a> Reader<'a> {
         Ok(least)
     }
 
-    fn job(&self) -> Result<Job, LoadError> {
+    /// Sorts options into what is played, what makes no difference, and what does.
+    fn options(&self, account: &mut Account) -> Result<(), LoadError> {
+        for (name, value, line) in &self.section.values {
+            match means(name, value) {
+                Means::Played | Means::Neutral => {}
+                Means::Unplayed => account.leave_out(name, "", 1),
+                Means::Matters(why) => account.miss(name, why, 1),
+                Means::Unknown => {
+                    let near = nearest(name).map(|near| format!("; did you mean `{near}`?"));
+                    let near = near.unwrap_or_else(|| ", expected one of fio's".to_owned());
+                    return Err(self.wrong(*line, format!("unknown option `{name}`{near}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a job has in flight, by its engine; none if it does no block I/O.
+    fn depth(&self, account: &mut Account) -> Result<Option<u32>, LoadError> {
+        let (engine, line) = self.value("ioengine").unwrap_or(("psync", self.section.line));
+        let depth = self.whole("iodepth", 1.0, MOST_COPIES)?;
+        let is_direct =
+            self.is_set("direct") || self.value("buffered").is_some_and(|(word, _)| word == "0");
+        match Engine::of(engine) {
+            Engine::Waits => Ok(Some(1)),
+            Engine::Queues => Ok(Some(depth)),
+            Engine::QueuesDirect if is_direct || depth == 1 => Ok(Some(depth)),
+            Engine::QueuesDirect => {
+                let why = "libaio without direct=1 has one in flight, whatever iodepth says";
+                account.leave_out("buffered", why, 1);
+                Ok(Some(1))
+            }
+            Engine::NoBlocks => {
+                let about = format!("job {}: no block I/O of this machine", self.section.name);
+                account.miss(engine, &about, 1);
+                Ok(None)
+            }
+            Engine::Unknown => {
+                let message = format!("ioengine: found `{engine}`, expected one of fio's own");
+                Err(self.wrong(line, message))
+            }
+        }
+    }
+
+    /// The job; none if it has no block I/O that is played.
+    fn job(&self, account: &mut Account) -> Result<Option<Job>, LoadError> {
         if let Some((_, line)) = self.value("include") {
             let message = "include: expected its lines here";
             return Err(self.wrong(line, message.to_owned()));
         }
         if let Some((word, line)) = self.value("read_iolog") {
-            let message = format!("read_iolog: this job replays `{word}`; name that file");
+            let folder = std::path::Path::new(&self.file.name).parent();
+            let named = folder.unwrap_or(std::path::Path::new("")).join(word);
+            let message = format!(
+                "read_iolog: this job replays `{word}`; name that file: {}",
+                named.display()
+            );
             return Err(self.wrong(line, message));
         }
-        let engine = self.value("ioengine").map_or(ONE_IN_FLIGHT[0], |(word, _)| word);
-        let depth = self.whole("iodepth", 1.0, MOST_COPIES)?;
-        let (reads, blocks) = (self.reads()?, self.blocks()?);
+        let Some(depth) = self.depth(account)? else { return Ok(None) };
+        let (reads, blocks) = (self.reads(account)?, self.blocks()?);
+        let Some(reads) = reads else { return Ok(None) };
         let think_us = self.value("thinktime").map_or(Ok(0.0), |(word, line)| {
             microseconds(word).filter(|us| (0.0..=1e9).contains(us)).ok_or_else(|| {
                 self.wrong(line, format!("thinktime: found `{word}`, expected up to 1000 s"))
             })
         })?;
-        Ok(Job {
+        Ok(Some(Job {
             name: self.section.name.clone(),
             copies: self.whole("numjobs", 1.0, MOST_COPIES)?,
-            depth: if ONE_IN_FLIGHT.contains(&engine) { 1 } else { depth },
+            depth,
             bytes: reads * blocks[0] + (1.0 - reads) * blocks[1],
             reads,
             rate: self.limit(reads, blocks)?,
             poisson: self.value("rate_process").is_some_and(|(word, _)| word == "poisson"),
             think_us,
-        })
+        }))
     }
 }
 

@@ -1,0 +1,315 @@
+//! Traces of block I/O as text: blkparse, biosnoop, events of perf and ftrace, CSV of data centres.
+
+use std::collections::HashMap;
+
+use super::blktrace::{self, device, nanoseconds};
+use super::events::{Event, What};
+use super::{File, LoadError};
+
+/// What is expected of a file that is none of them.
+pub(super) const EXPECTED: &str = "expected a job file or an I/O log of fio, a trace of blktrace, \
+     or the text of blkparse, biosnoop or perf script, or CSV as of MSR Cambridge or Alibaba";
+/// Lines that tell a format.
+const LOOKED_AT: usize = 64;
+/// Times before the first one: an I/O begins its latency earlier.
+const BASE_NS: u64 = 1_000_000_000_000;
+
+/// A format of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Its default lines.
+    Blkparse,
+    /// blkparse with `-f` of a user's own.
+    Columns,
+    /// biosnoop of bcc and of libbpf-tools.
+    Biosnoop,
+    /// `block:` events of perf script, or of ftrace.
+    Events,
+    /// MSR Cambridge: FILETIME, host, disk, type, offset, size, response time.
+    Msr,
+    /// Alibaba's block traces: device, operation, offset, length, microseconds.
+    Alibaba,
+}
+
+impl Form {
+    /// Tells it by the first lines.
+    pub(super) fn of(text: &str) -> Option<Form> {
+        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LOOKED_AT);
+        let first = lines().find(|line| !line.starts_with('#'))?;
+        if lines().any(|line| event_of(line).is_some()) {
+            return Some(Form::Events);
+        }
+        if heads(first).is_some() {
+            return Some(Form::Biosnoop);
+        }
+        if blktrace::is_event(first) && first.split_whitespace().count() >= 6 {
+            return Some(Form::Blkparse);
+        }
+        let known = |read: fn(&str) -> Option<Event>| lines().take(3).any(|it| read(it).is_some());
+        if known(msr) {
+            Some(Form::Msr)
+        } else if known(alibaba) {
+            Some(Form::Alibaba)
+        } else if blktrace::is_event(first) {
+            Some(Form::Blkparse)
+        } else if lines().filter(|line| columns(line).is_some()).count() >= 2 {
+            Some(Form::Columns)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Form::Blkparse => "text of blkparse",
+            Form::Columns => "text of blkparse in a format of its own",
+            Form::Biosnoop => "text of biosnoop",
+            Form::Events => "block events of perf or ftrace",
+            Form::Msr => "CSV of MSR Cambridge",
+            Form::Alibaba => "CSV of Alibaba's block traces",
+        }
+    }
+
+    pub(super) fn read(self, file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
+        match self {
+            Form::Blkparse => blktrace::read_text(file, text),
+            Form::Columns => by_line(file, text, columns, "a time, an action, a kind and sectors"),
+            Form::Biosnoop => biosnoop(file, text),
+            Form::Events => by_line(file, text, event_of, "an event of the block layer"),
+            Form::Msr => by_line(file, text, msr, "time,host,disk,Read,offset,bytes,time"),
+            Form::Alibaba => by_line(file, text, alibaba, "device,R,offset,bytes,microseconds"),
+        }
+    }
+}
+
+/// Events of lines that stand for themselves. Of other programs' events lines are left out; of a
+/// CSV all must be right but the first, which may be a header.
+fn by_line(
+    file: &File,
+    text: &str,
+    read: fn(&str) -> Option<Event>,
+    expected: &str,
+) -> Result<Vec<Event>, LoadError> {
+    let (mut events, mut devices) = (Vec::new(), HashMap::new());
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') || is_other(line) {
+            continue;
+        }
+        match read(line) {
+            Some(event) => events.extend(completed(event, line, &mut devices)),
+            None if number == 1 && !line.contains("block_") => {}
+            None => {
+                let start: String = line.chars().take(60).collect();
+                let message = format!("found `{start}`, expected {expected}");
+                return Err(LoadError::of(file, Some(number), message));
+            }
+        }
+    }
+    Ok(events)
+}
+
+/// A line of another event, or blkparse's summary.
+fn is_other(line: &str) -> bool {
+    let is_summary = ["CPU", "Total", "Throughput", "Events", "Skips", " Reads", " Writes"]
+        .iter()
+        .any(|begin| line.starts_with(begin));
+    let is_event = line.contains(": ") && line.contains('[') && event_of(line).is_none();
+    is_summary || (is_event && !line.contains("block_rq_") && columns(line).is_none())
+}
+
+/// The event, and the one that it ended with if its line says how long it took: then its bytes hold
+/// the time until `with_latency` has both.
+fn completed(event: Event, line: &str, devices: &mut HashMap<String, u32>) -> Vec<Event> {
+    let mut words = line.split(',');
+    if msr(line).is_some() {
+        // Devices of a host are numbered as they come.
+        let device = [words.nth(1), words.next()].map(Option::unwrap_or_default).join(" ");
+        let next = devices.len() as u32;
+        let device = *devices.entry(device).or_insert(next);
+        let took = line.split(',').nth(6).and_then(|it| it.trim().parse::<u64>().ok());
+        return with_latency(Event { device, ..event }, took.unwrap_or(0).saturating_mul(100));
+    }
+    vec![event]
+}
+
+/// An I/O that begins at its time and ends so much later.
+fn with_latency(event: Event, took_ns: u64) -> Vec<Event> {
+    let issue = Event { what: What::Issue, ..event };
+    let end = Event { what: What::Complete, at_ns: event.at_ns.saturating_add(took_ns), ..event };
+    vec![event, issue, end]
+}
+
+fn kind(word: &str) -> Option<(bool, bool)> {
+    let is_kind = !word.is_empty()
+        && word.len() <= 6
+        && word.bytes().all(|it| b"RWDFSAMNE".contains(&it))
+        && word.bytes().any(|it| b"RWDF".contains(&it));
+    // An `F` alone is a flush.
+    is_kind.then(|| (word.contains('W') || word == "F", word.contains('D')))
+}
+
+/// `fio 1000 [001] 100.000196: block:block_rq_issue: 259,0 R 4096 () 52992312 + 8 [fio]`, of perf;
+/// of ftrace without the event's group.
+fn event_of(line: &str) -> Option<Event> {
+    let at = line.find("block_")?;
+    let name = line[at..].split(':').next()?;
+    let what = match name {
+        "block_rq_insert" | "block_bio_queue" => What::Queue,
+        "block_rq_issue" => What::Issue,
+        "block_rq_complete" => What::Complete,
+        _ => return None,
+    };
+    let before = line[..at].trim_end().trim_end_matches("block:").trim_end();
+    let mut before = before.split_whitespace().rev();
+    let at_ns = nanoseconds(before.next()?.strip_suffix(':')?)?;
+    let cpu = before.find_map(|word| word.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
+    let mut words = line[at + name.len() + 1..].split_whitespace();
+    let device = device(words.next()?)?;
+    let (writes, discards) = kind(words.next()?)?;
+    let rest: Vec<&str> = words.collect();
+    let plus = rest.iter().position(|word| *word == "+")?;
+    let sector = rest.get(plus.checked_sub(1)?)?.parse().ok()?;
+    let sectors: u64 = rest.get(plus + 1)?.parse().ok()?;
+    let bytes = u32::try_from(sectors.checked_mul(512)?).ok()?;
+    let cpu = cpu.unwrap_or(0);
+    Some(Event { at_ns, cpu, device, what, sector, bytes, writes, discards })
+}
+
+/// Where biosnoop has what, by its head.
+struct Heads {
+    time: usize,
+    disk: Option<usize>,
+    kind: usize,
+    sector: usize,
+    bytes: usize,
+    latency: Option<usize>,
+    count: usize,
+}
+
+fn heads(line: &str) -> Option<Heads> {
+    let names: Vec<&str> = line.split_whitespace().collect();
+    let place = |name: &str| names.iter().position(|it| *it == name);
+    Some(Heads {
+        time: place("TIME(s)")?,
+        disk: place("DISK"),
+        kind: place("T")?,
+        sector: place("SECTOR")?,
+        bytes: place("BYTES")?,
+        latency: place("LAT(ms)"),
+        count: names.len(),
+    })
+}
+
+/// Lines of biosnoop. Times are of the end; names of programs may have blanks.
+fn biosnoop(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
+    let (mut events, mut devices) = (Vec::new(), HashMap::<&str, u32>::new());
+    let mut heads_found = None;
+    for (line, number) in text.lines().zip(1..) {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(found) = heads(line) {
+            heads_found = Some(found);
+            continue;
+        }
+        let Some(heads) = &heads_found else { continue };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let row = (|| {
+            // Extra words are of a program's name, behind the time.
+            let extra = words.len().checked_sub(heads.count)?;
+            let word = |at: usize| words.get(if at == 0 { 0 } else { at + extra }).copied();
+            let end_ns = BASE_NS.checked_add(nanoseconds(word(heads.time)?)?)?;
+            let latency: f64 = match heads.latency {
+                Some(at) => word(at)?.parse().ok().filter(|ms| (0.0..1e6).contains(ms))?,
+                None => 0.0,
+            };
+            let disk = heads.disk.and_then(word).unwrap_or_default();
+            let (writes, discards) = kind(word(heads.kind)?)?;
+            let sector = word(heads.sector)?.parse::<i64>().ok()?.max(0) as u64;
+            let bytes = word(heads.bytes)?.parse().ok()?;
+            let next = devices.len() as u32;
+            let device = *devices.entry(disk).or_insert(next);
+            let took_ns = (latency * 1e6) as u64;
+            let (cpu, what, at_ns) = (0, What::Queue, end_ns.saturating_sub(took_ns));
+            let event = Event { at_ns, cpu, device, what, sector, bytes, writes, discards };
+            Some(with_latency(event, took_ns))
+        })();
+        events.extend(row.ok_or_else(|| {
+            let message = "expected a time, a disk, R or W, a sector, bytes and milliseconds";
+            LoadError::of(file, Some(number), message)
+        })?);
+    }
+    Ok(events)
+}
+
+/// `128166372003063584,web,0,Read,27132063744,4096,952` (Narayanan 2008): 100 ns since 1601.
+fn msr(line: &str) -> Option<Event> {
+    let words: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [time, _host, _disk, kind, offset, bytes, took] = words[..] else { return None };
+    let writes = match kind.to_ascii_lowercase().as_str() {
+        "read" => false,
+        "write" => true,
+        _ => return None,
+    };
+    let (time, _took): (u64, u64) = (time.parse().ok()?, took.parse().ok()?);
+    let offset: u64 = offset.parse().ok()?;
+    // Of 2007 on; whole days are taken off, so that 64 bits hold nanoseconds.
+    let at_ns = time.checked_sub(100_000_000_000_000_000)?.checked_mul(100)?;
+    let (cpu, device, what, discards) = (0, 0, What::Queue, false);
+    let (sector, bytes) = (offset / 512, bytes.parse().ok()?);
+    Some(Event { at_ns, cpu, device, what, sector, bytes, writes, discards })
+}
+
+/// `419,W,8792731648,16384,1577808144360767` (Li 2020).
+fn alibaba(line: &str) -> Option<Event> {
+    let words: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [device, kind, offset, bytes, time] = words[..] else { return None };
+    let writes = match kind {
+        "R" => false,
+        "W" => true,
+        _ => return None,
+    };
+    let at_ns = time.parse::<u64>().ok()?.checked_mul(1000)?;
+    let (device, offset): (u32, u64) = (device.parse().ok()?, offset.parse().ok()?);
+    let (cpu, what, discards) = (0, What::Queue, false);
+    let (sector, bytes) = (offset / 512, bytes.parse().ok()?);
+    Some(Event { at_ns, cpu, device, what, sector, bytes, writes, discards })
+}
+
+/// Fields of blkparse in an order of a user's own, told by their looks: seconds with a fraction, an
+/// action of one letter, a kind, a sector and `+ sectors`, or bytes if they are whole sectors.
+fn columns(line: &str) -> Option<Event> {
+    let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || c == ',').collect();
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let at_ns = words
+        .iter()
+        .find_map(|word| nanoseconds(word).filter(|_| word.contains('.') && word.len() > 3))?;
+    let is_action = |word: &&str| word.len() == 1 && b"QMFDC".contains(&word.as_bytes()[0]);
+    let action = words.iter().position(|word| is_action(word));
+    let what = match action.map(|at| words[at]) {
+        Some("M") => What::BackMerge,
+        Some("F") => What::FrontMerge,
+        Some("D") => What::Issue,
+        Some("C") => What::Complete,
+        _ => What::Queue,
+    };
+    let after = action.map_or(0, |at| at + 1);
+    let (writes, discards) = words[after..].iter().find_map(|word| kind(word))?;
+    let whole = |word: &&str| word.parse::<u64>().ok();
+    let (sector, bytes) = match words.iter().position(|word| *word == "+") {
+        Some(plus) => {
+            let sectors = words.get(plus + 1).and_then(whole)?;
+            (words.get(plus.checked_sub(1)?).and_then(whole)?, sectors.checked_mul(512)?)
+        }
+        None => {
+            let kind_at = words.iter().rposition(|word| kind(word).is_some())?;
+            let numbers: Vec<u64> = words[kind_at..].iter().filter_map(whole).collect();
+            let [sector, size] = numbers[..] else { return None };
+            (sector, if size % 512 == 0 { size } else { size.checked_mul(512)? })
+        }
+    };
+    let bytes = u32::try_from(bytes).ok()?;
+    let (cpu, device) = (0, 0);
+    Some(Event { at_ns, cpu, device, what, sector, bytes, writes, discards })
+}
