@@ -1,9 +1,9 @@
 //! Reading logs, whole or cut.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use halfwink_inputs::{open_input, Budget, Opened};
 use halfwink_policy::{Input, Line};
 use halfwink_units::Time;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -104,14 +104,18 @@ pub struct Reader<R> {
     ended: Option<Ended>,
 }
 
-impl Reader<BufReader<File>> {
-    /// Opens a log.
+/// Most bytes of a log, packed and unpacked: 1 TiB.
+const MOST_BYTES: u64 = 1 << 40;
+
+impl Reader<BufReader<Opened>> {
+    /// Opens a log, packed or not.
     ///
     /// # Errors
     /// If it cannot be.
-    pub fn open(path: &Path) -> Result<Reader<BufReader<File>>, LogError> {
+    pub fn open(path: &Path) -> Result<Reader<BufReader<Opened>>, LogError> {
         let file = path.display().to_string();
-        match File::open(path) {
+        let opened = open_input(path, &Budget::new(MOST_BYTES)).map_err(std::io::Error::from);
+        match opened {
             Ok(input) => Ok(Reader::new(&file, BufReader::new(input))),
             Err(error) => Err(LogError { file, line: 0, message: error.to_string() }),
         }

@@ -12,6 +12,9 @@ use pyo3::types::PyDict;
 use crate::library::json;
 use crate::HalfwinkError;
 
+/// Most bytes of records that are imported, packed and unpacked: 16 TiB.
+const MOST_RECORDS_BYTES: u64 = 1 << 44;
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(trace_head, module)?)?;
@@ -199,21 +202,25 @@ fn trace_slice(
 
 /// Reads ChampSim records into a trace; its totals, as JSON.
 #[pyfunction]
-#[pyo3(signature = (path, out, workload, limit=None))]
+#[pyo3(signature = (path, out, workload, limit=None, cloudsuite=false))]
 fn import_champsim(
     py: Python<'_>,
     path: PathBuf,
     out: PathBuf,
     workload: String,
     limit: Option<u64>,
+    cloudsuite: bool,
 ) -> PyResult<String> {
-    let input = File::open(&path).map_err(|e| io(&path, &e))?;
+    let budget = halfwink_inputs::Budget::new(MOST_RECORDS_BYTES);
+    let input = halfwink_inputs::open_input(&path, &budget);
+    let input = input.map_err(|e| HalfwinkError::new_err(e.to_string()))?;
+    let form = if cloudsuite { trace::RecordForm::Cloudsuite } else { trace::RecordForm::Own };
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let origin = format!("ChampSim trace {name}");
     let options = trace::ImportOptions { workload, origin, limit, level: 9 };
     py.detach(|| {
         let summary = write_whole(&out, |w| {
-            trace::import_champsim(input, trace::Compression::of(&path), &options, w)
+            trace::import_champsim(input, form, &options, w)
                 .map(|(summary, _)| summary)
                 .map_err(|e| e.in_file(&path))
         })?;

@@ -1,14 +1,13 @@
 //! Where machines and workloads are found.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::Input;
 use halfwink_fabric::flows::Traffic;
-use halfwink_techniques::{Descriptions, Error, Stamp};
+use halfwink_techniques::{read_text, Descriptions, Error, Stamp};
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
@@ -363,7 +362,7 @@ impl Library {
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, StudyError> {
-    fs::read_to_string(path).map_err(|error| io(path, error))
+    Ok(read_text(path)?)
 }
 
 pub(crate) fn io(path: &Path, error: std::io::Error) -> StudyError {

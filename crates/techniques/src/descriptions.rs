@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use halfwink_engine::{Input, Template};
+use halfwink_inputs::{open_input, Budget, InputError, Opened};
 
 use crate::Error;
 
@@ -115,10 +116,25 @@ impl Descriptions {
         if let Some((_, known)) = locked().get(path).filter(|known| known.0 == stamp) {
             return Ok(Arc::clone(known));
         }
-        let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        let text = read_text(path)?;
         let input = Input::new(path.display().to_string(), text);
         let template = Arc::new(Template::parse(input)?);
         locked().insert(path.to_owned(), (stamp, Arc::clone(&template)));
         Ok(template)
     }
+}
+
+/// Most bytes of a description.
+const MOST_BYTES: u64 = 1 << 27;
+
+/// Reads a description, a study or another short text: of a regular file, or standard input.
+///
+/// # Errors
+/// The file cannot be read, or holds no text.
+pub fn read_text(path: &Path) -> Result<String, Error> {
+    let wrong = |error: InputError| Error::io(path, error.into());
+    let opened = open_input(path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
+    let bytes = opened.and_then(Opened::bytes).map_err(wrong)?;
+    let not_text = |_| Error::io(path, std::io::Error::other("this is no text, expected UTF-8"));
+    String::from_utf8(bytes).map_err(not_text)
 }

@@ -27,7 +27,7 @@ mod rows;
 pub mod server;
 
 pub use choice::Choice;
-pub use descriptions::{Described, Descriptions, Stamp};
+pub use descriptions::{read_text, Described, Descriptions, Stamp};
 pub use error::Error;
 pub use list::{
     choices, technique, techniques, Change, Delays, Gating, Make, MakeOffload, Modifier, Plan,

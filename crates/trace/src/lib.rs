@@ -34,7 +34,8 @@ mod synthetic;
 mod traps;
 
 pub use champsim::{
-    export_champsim, import_champsim, Compression, ExportOptions, ImportOptions, RECORD_BYTES,
+    export_champsim, import_champsim, Compression, ExportOptions, ImportOptions, RecordForm,
+    RECORD_BYTES,
 };
 pub use check::{check, CheckReport};
 pub use decode::{decode_block, mnemonic};

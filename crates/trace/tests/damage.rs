@@ -193,7 +193,7 @@ fn an_instruction_may_lie_at_the_last_address() {
     record[..8].copy_from_slice(&u64::MAX.to_le_bytes());
     let options = ImportOptions { workload: "x".into(), origin: "x".into(), limit: None, level: 1 };
     let bytes = [record, record].concat();
-    let (_, out) = import_champsim(&bytes[..], Compression::Raw, &options, Vec::new()).unwrap();
+    let (_, out) = import_champsim(&bytes[..], RecordForm::Own, &options, Vec::new()).unwrap();
     let file = TraceFile::from_bytes(out).unwrap();
     assert_eq!(halfwink_trace::check(&file).unwrap().instructions, [2, 0]);
     assert!(!halfwink_trace::listing(&file, 2).unwrap().is_empty());
@@ -230,7 +230,7 @@ proptest! {
             limit: None,
             level: 1,
         };
-        match import_champsim(bytes.as_slice(), Compression::Raw, &options, Vec::new()) {
+        match import_champsim(bytes.as_slice(), RecordForm::Own, &options, Vec::new()) {
             Ok((summary, out)) => {
                 let file = TraceFile::from_bytes(out).unwrap();
                 prop_assert_eq!(check(&file).unwrap().runs, summary.totals.runs);

@@ -140,19 +140,24 @@ def import_(
     *,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     workload: str | None = None,
+    format_: Annotated[
+        Literal["champsim", "champsim-cloudsuite"], Parameter(name="--format")
+    ] = "champsim",
     limit: int | None = None,
     quiet: Quiet = False,
 ) -> int:
-    """Make a trace from ChampSim records (raw, .xz, .gz, .bz2).
+    """Make a trace from ChampSim records, packed or not (xz, gz, bz2, zst; a tar of one file).
 
     Parameters
     ----------
     file
-        ChampSim records.
+        ChampSim records, or - for standard input.
     out
         Trace to write (default: the file's name with .hwt).
     workload
         Name of the workload (default: the file's name).
+    format_
+        ChampSim's own records, or the longer ones of the CloudSuite traces.
     limit
         Records to read, at most.
     quiet
@@ -160,7 +165,9 @@ def import_(
     """
     name = workload or file.name.split(".")[0]
     path = claim(out, file.with_name(f"{name}.hwt"), quiet=quiet)
-    totals = jsonlib.loads(_core.import_champsim(str(file), str(path), name, limit))
+    totals = jsonlib.loads(
+        _core.import_champsim(str(file), str(path), name, limit, format_ == "champsim-cloudsuite")
+    )
     say(
         f"{path}: {totals['instructions']:,} instructions, {path.stat().st_size:,} bytes",
         quiet=quiet,

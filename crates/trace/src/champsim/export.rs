@@ -127,7 +127,8 @@ fn records_of(
     let mut records: Vec<Record> = executed.iter().map(|i| record_of(block.pc_of(i), i)).collect();
     for (site, address) in program.sites_of(template).iter().zip(addresses) {
         let Some(record) = records.get_mut(usize::from(site.instr)) else { continue };
-        let places: &mut [u64] = if site.write { &mut record.stores } else { &mut record.loads };
+        let places: &mut [u64] =
+            if site.write { &mut record.stores[..2] } else { &mut record.loads };
         // Zero is an empty place in ChampSim's records, so an access to address zero is none there.
         match places.iter_mut().find(|place| **place == 0) {
             Some(place) => *place = address.virt.0,
@@ -171,9 +172,9 @@ fn record_of(ip: u64, instr: &Instr) -> Record {
         ip,
         is_branch: !matches!(instr.branch, Branch::None),
         taken: false,
-        results: [take(&results, 0), take(&results, 1)],
+        results: [take(&results, 0), take(&results, 1), 0, 0],
         sources: [0, 1, 2, 3].map(|n| take(&sources, n)),
-        stores: [0; 2],
+        stores: [0; 4],
         loads: [0; 4],
     }
 }

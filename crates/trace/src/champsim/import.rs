@@ -1,12 +1,13 @@
 //! From ChampSim records to a trace.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Cursor, Read, Write};
 
 use halfwink_units::{PhysAddr, VirtAddr};
 
+use super::form::{self, Layout, RecordForm};
 use super::lengths::Lengths;
-use super::{Compression, Record, FLAGS, INSTRUCTION_POINTER, RECORD_BYTES, STACK_POINTER};
+use super::{Record, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 use crate::error::{Problem, TraceError};
 use crate::format::{BlockDef, Code, CodeForm, Header, RawAccess, Summary, TraceWriter};
 use crate::program::BlockId;
@@ -36,13 +37,13 @@ pub struct ImportOptions {
     pub level: i32,
 }
 
-/// Reads ChampSim records from `input` and writes a halfwink trace to `out`.
+/// Reads ChampSim records from `input`, unpacked, and writes a halfwink trace to `out`.
 ///
 /// # Errors
-/// If the records end in the middle of one, cannot be decompressed, or if there are none.
+/// If the records end in the middle of one, are not of this form, or if there are none.
 pub fn import_champsim<W: Write>(
-    input: impl Read,
-    compression: Compression,
+    mut input: impl Read,
+    form: RecordForm,
     options: &ImportOptions,
     out: W,
 ) -> Result<(Summary, W), TraceError> {
@@ -59,7 +60,9 @@ pub fn import_champsim<W: Write>(
         blocks: HashMap::new(),
         pending: Vec::new(),
     };
-    let records = Records { input: compression.reader(input), at: 0 };
+    let (layout, head) = form::layout(&mut input, form)?;
+    let input = BufReader::new(Cursor::new(head).chain(input));
+    let records = Records { input: Box::new(input), layout, at: 0 };
     let mut ahead = Ahead {
         records,
         // One more than is written: its address is where the last one goes.
@@ -83,33 +86,31 @@ pub fn import_champsim<W: Write>(
 
 struct Records<'a> {
     input: Box<dyn Read + 'a>,
+    layout: Layout,
     at: u64,
 }
 
 impl Records<'_> {
     fn next(&mut self) -> Result<Option<Record>, TraceError> {
-        let mut bytes = [0; RECORD_BYTES];
-        let mut filled = 0;
-        while filled < RECORD_BYTES {
-            match self.input.read(&mut bytes[filled..]) {
+        let mut bytes = [0; Layout::LONGEST];
+        let (mut filled, wanted) = (0, self.layout.bytes);
+        while filled < wanted {
+            match self.input.read(&mut bytes[filled..wanted]) {
                 Ok(0) if filled == 0 => return Ok(None),
                 Ok(0) => {
                     let why = format!(
-                        "the records end in the middle of one: {filled} of {RECORD_BYTES} bytes; \
+                        "the records end in the middle of one: {filled} of {wanted} bytes; \
                          is this a ChampSim trace?"
                     );
                     return Err(TraceError::at(self.at, Problem::Import(why)));
                 }
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    let why = format!("the records do not decompress ({e})");
-                    return Err(TraceError::at(self.at, Problem::Import(why)));
-                }
+                Err(e) => return Err(form::unreadable(self.at, &e)),
             }
         }
-        self.at += RECORD_BYTES as u64;
-        Ok(Some(Record::parse(&bytes)))
+        self.at += wanted as u64;
+        Ok(Some(self.layout.parse(&bytes)))
     }
 }
 
@@ -202,12 +203,10 @@ impl<W: Write> Importer<W> {
         // Everything of the block but its addresses, and whether the branch was taken.
         let mut key = Vec::with_capacity(self.pending.len() * 16);
         for (record, len) in &self.pending {
-            let bytes = record.bytes();
-            key.extend_from_slice(&bytes[..9]);
-            key.extend_from_slice(&bytes[10..16]);
+            key.extend_from_slice(&record.code());
             key.push(*len);
             // Kinds depend on whether there are loads and stores.
-            key.push(u8::from(record.loads != [0; 4]) | u8::from(record.stores != [0; 2]) << 1);
+            key.push(u8::from(record.loads != [0; 4]) | u8::from(record.stores != [0; 4]) << 1);
         }
         let block = match self.blocks.get(&key) {
             Some(&block) => block,
@@ -245,7 +244,7 @@ impl<W: Write> Importer<W> {
             let reads = self.registers.set(&record.sources);
             let writes = self.registers.set(&record.results);
             let loads = record.loads != [0; 4];
-            let stores = record.stores != [0; 2];
+            let stores = record.stores != [0; 4];
             let kind = match record.branch() {
                 Branch::None if loads != stores => Kind::Move,
                 Branch::None => Kind::IntAlu,

@@ -11,15 +11,16 @@
 //! left out and the user is told how much.
 
 mod export;
+mod form;
 mod import;
 mod lengths;
 #[cfg(test)]
 mod return_tests;
 
 pub use export::{export_champsim, ExportOptions};
+pub use form::RecordForm;
 pub use import::{import_champsim, ImportOptions};
 
-use std::io::{BufReader, Read};
 use std::path::Path;
 
 use crate::record::Branch;
@@ -55,15 +56,6 @@ impl Compression {
             _ => Compression::Raw,
         }
     }
-
-    fn reader<'a>(self, file: impl Read + 'a) -> Box<dyn Read + 'a> {
-        match self {
-            Compression::Raw => Box::new(BufReader::new(file)),
-            Compression::Xz => Box::new(liblzma::read::XzDecoder::new(file)),
-            Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
-            Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(file)),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,34 +63,32 @@ pub(super) struct Record {
     pub(super) ip: u64,
     pub(super) is_branch: bool,
     pub(super) taken: bool,
-    pub(super) results: [u8; 2],
+    pub(super) results: [u8; 4],
     pub(super) sources: [u8; 4],
-    pub(super) stores: [u64; 2],
+    pub(super) stores: [u64; 4],
     pub(super) loads: [u64; 4],
 }
 
 impl Record {
-    pub(super) fn parse(bytes: &[u8; RECORD_BYTES]) -> Record {
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        Record {
-            ip: word(0),
-            is_branch: bytes[8] != 0,
-            taken: bytes[9] != 0,
-            results: [bytes[10], bytes[11]],
-            sources: [bytes[12], bytes[13], bytes[14], bytes[15]],
-            stores: [word(16), word(24)],
-            loads: [word(32), word(40), word(48), word(56)],
-        }
+    /// Everything but addresses, and whether the branch was taken.
+    pub(super) fn code(&self) -> [u8; 17] {
+        let mut code = [0; 17];
+        code[..8].copy_from_slice(&self.ip.to_le_bytes());
+        code[8] = self.is_branch.into();
+        code[9..13].copy_from_slice(&self.results);
+        code[13..].copy_from_slice(&self.sources);
+        code
     }
 
+    /// As ChampSim's own record: two results, two stores.
     pub(super) fn bytes(&self) -> [u8; RECORD_BYTES] {
         let mut out = [0; RECORD_BYTES];
         out[..8].copy_from_slice(&self.ip.to_le_bytes());
         out[8] = self.is_branch.into();
         out[9] = self.taken.into();
-        out[10..12].copy_from_slice(&self.results);
+        out[10..12].copy_from_slice(&self.results[..2]);
         out[12..16].copy_from_slice(&self.sources);
-        let words = self.stores.iter().chain(&self.loads);
+        let words = self.stores[..2].iter().chain(&self.loads);
         for (place, word) in out[16..].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -137,14 +127,17 @@ mod tests {
     use crate::source::{Item, Source};
     use crate::synthetic::{Kernel, Synthetic};
 
-    fn import(bytes: &[u8], compression: Compression) -> Result<TraceFile, TraceError> {
+    fn import(bytes: &[u8]) -> Result<TraceFile, TraceError> {
         let options = ImportOptions {
             workload: "test".into(),
             origin: "a test".into(),
             limit: None,
             level: 3,
         };
-        let (_, out) = import_champsim(bytes, compression, &options, Vec::new())?;
+        let budget = halfwink_inputs::Budget::new(1 << 30);
+        let input = halfwink_inputs::unpack(bytes, &budget)
+            .map_err(|e| TraceError::at(0, crate::error::Problem::Io(e)))?;
+        let (_, out) = import_champsim(input, RecordForm::Own, &options, Vec::new())?;
         TraceFile::from_bytes(out)
     }
 
@@ -214,7 +207,7 @@ mod tests {
             let done = export_champsim(&file, all, &mut bytes, compression).unwrap();
             assert_eq!(done.records, file.footer().totals.instructions);
             assert_eq!(done.accesses_left_out, 0);
-            let again = import(&bytes, compression).unwrap();
+            let again = import(&bytes).unwrap();
             assert_eq!(everything(&again), everything(&file));
         }
     }
@@ -230,14 +223,16 @@ mod tests {
 
     #[test]
     fn broken_records_are_one_line_with_the_offset() {
-        let error = import(&[0; 100], Compression::Raw).unwrap_err().to_string();
+        let mut record = [0; 64];
+        record[2] = 0x40;
+        let error = import(&record.repeat(2)[..100]).unwrap_err().to_string();
         assert_eq!(
             error,
             "offset 64: the records end in the middle of one: 36 of 64 bytes; is this a ChampSim \
              trace?"
         );
-        assert!(import(&[], Compression::Raw).unwrap_err().to_string().contains("no instructions"));
-        let error = import(b"this is not gzip", Compression::Gzip).unwrap_err().to_string();
-        assert!(error.contains("do not decompress"), "{error}");
+        assert!(import(&[]).unwrap_err().to_string().contains("no instructions"));
+        let error = import(b"\x1f\x8b\x08this is not gzip").unwrap_err().to_string();
+        assert!(error.contains("packed by gzip, and damaged"), "{error}");
     }
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use halfwink_units::{PhysAddr, VirtAddr};
 use proptest::prelude::*;
 
-use super::{export_champsim, import_champsim, Compression, ExportOptions, ImportOptions};
+use super::{
+    export_champsim, import_champsim, Compression, ExportOptions, ImportOptions, RecordForm,
+};
 use crate::format::{BlockDef, Code, CodeForm, Header, TraceFile, TraceWriter};
 use crate::program::BlockId;
 use crate::record::{Branch, Instr, Kind, RegSet};
@@ -45,7 +47,7 @@ fn exported(file: &TraceFile) -> Vec<u8> {
 fn imported(records: &[u8]) -> TraceFile {
     let (workload, origin) = ("calls".to_owned(), "a test".to_owned());
     let options = ImportOptions { workload, origin, limit: None, level: 1 };
-    let (_, out) = import_champsim(records, Compression::Raw, &options, Vec::new()).unwrap();
+    let (_, out) = import_champsim(records, RecordForm::Own, &options, Vec::new()).unwrap();
     TraceFile::from_bytes(out).unwrap()
 }
 

@@ -89,12 +89,9 @@ impl TraceFile {
     /// checked when they are read.
     pub fn open(path: &Path) -> Result<TraceFile, TraceError> {
         let open = || -> io::Result<WholeFile> {
-            let file = File::open(path)?;
-            let meta = file.metadata()?;
-            if meta.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            Ok(WholeFile { file, size: meta.len() })
+            let file = halfwink_inputs::open_regular(path)?;
+            let size = file.metadata()?.len();
+            Ok(WholeFile { file, size })
         };
         let mut opened = open()
             .map_err(|e| TraceError::at(0, Problem::Io(e)))
