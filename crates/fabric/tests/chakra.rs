@@ -3,7 +3,9 @@
 use halfwink_engine::RunControl;
 use halfwink_fabric::flows::chakra::schema::{Attribute, CollectiveType, Node, NodeType, Value};
 use halfwink_fabric::flows::chakra::{read, write, ChakraError, File};
-use halfwink_fabric::flows::{play, RackFaults, RackPower, Racks, Routes, Run, Setting, Traffic};
+use halfwink_fabric::flows::{
+    play, RackFaults, RackPower, Racks, Roofline, Routes, Run, Setting, Traffic,
+};
 use halfwink_fabric::CircuitSwitch;
 use halfwink_policy::circuits::{CircuitsPolicy, Still};
 use halfwink_units::Time;
@@ -23,6 +25,7 @@ fn racks() -> Racks {
         frame_bytes: 0.0,
         packet_hops: 4,
         faults: RackFaults::default(),
+        rank: None,
         power: RackPower {
             circuit_port_w: 0.25,
             packet_w_per_gbps: 1.5,
@@ -279,17 +282,26 @@ fn the_shipped_trace_is_what_is_written_here() {
     }
 }
 
+/// A product of 4096 x 4096 matrices, as generators write it: operations and bytes, no time.
 #[test]
-fn gzip_is_unpacked() {
-    let bytes = write(&data_parallel());
-    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
-    std::io::Write::write_all(&mut packed, &bytes).unwrap();
-    let packed = packed.finish().unwrap();
-    let file = |bytes: &[u8]| File::new("a.0.et".to_owned(), bytes.to_vec());
-    assert_eq!(file(&packed).unwrap().bytes, bytes);
-    assert_eq!(file(&bytes).unwrap().bytes, bytes);
-    let error = file(&packed[..packed.len() / 2]).unwrap_err().to_string();
-    assert!(error.starts_with("a.0.et: packed by gzip, and damaged: "), "{error}");
+fn operations_take_what_the_roofline_says() {
+    let node = |operations, bytes| {
+        let attr = vec![whole("num_ops", operations), whole("tensor_size", bytes)];
+        node(0, NodeType::Comp, &[], attr)
+    };
+    let slow = Racks { rank: Some(Roofline { tflops: 10.0, memory_gb_per_s: 100.0 }), ..racks() };
+    let us = |operations, bytes| {
+        let file = File { name: "a.0.et".to_owned(), bytes: write(&[node(operations, bytes)]) };
+        let traffic = read(&[file], &slow, 1).unwrap();
+        traffic.flows()[0].after.as_ns() * 1e-3
+    };
+    // 2 * 4096^3 operations at 10^13 a second; and 10^9 bytes at 10^11.
+    assert!((us(137_438_953_472, 0) - 13_743.895).abs() < 0.01);
+    assert!((us(1, 1_000_000_000) - 10_000.0).abs() < 0.01);
+    let file = File { name: "a.0.et".to_owned(), bytes: write(&[node(5, 0)]) };
+    let said = read(&[file], &racks(), 1).unwrap_err().to_string();
+    assert!(said.contains("num_ops 5 and no duration_micros"), "{said}");
+    assert!(said.ends_with("-m training-64"), "{said}");
 }
 
 proptest! {

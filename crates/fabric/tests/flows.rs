@@ -30,6 +30,7 @@ fn racks(count: u16, servers: u16, planes: u8) -> Racks {
         frame_bytes: 0.0,
         packet_hops: 4,
         faults: RackFaults::default(),
+        rank: None,
         power: RackPower {
             circuit_port_w: 0.25,
             packet_w_per_gbps: 1.5,

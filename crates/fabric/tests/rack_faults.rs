@@ -23,6 +23,7 @@ fn racks(count: u16, planes: u8, server_gbps: f64, faults: RackFaults) -> Racks 
         frame_bytes: 0.0,
         packet_hops: 4,
         faults,
+        rank: None,
         power: RackPower {
             circuit_port_w: 0.25,
             packet_w_per_gbps: 1.5,

@@ -64,10 +64,10 @@ impl Any {
 
 /// Reads a trace of these files, and plays it over a packet switch.
 fn check(files: Vec<Vec<u8>>, ranks_per_server: u32) {
-    let named = |(n, bytes)| File::new(format!("trace.{n}.et"), bytes);
+    let named = |(n, bytes)| File { name: format!("trace.{n}.et"), bytes };
     let racks = racks(SERVERS as u16, 1);
-    let found = files.into_iter().enumerate().map(named).collect::<Result<Vec<_>, _>>();
-    let traffic = match found.and_then(|files| read(&files, &racks, ranks_per_server)) {
+    let files: Vec<_> = files.into_iter().enumerate().map(named).collect();
+    let traffic = match read(&files, &racks, ranks_per_server) {
         Ok(traffic) => traffic,
         Err(error) => {
             let told = error.to_string();

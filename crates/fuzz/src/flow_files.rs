@@ -1,7 +1,8 @@
-//! Arbitrary files of flows and coflows: what is read is possible between the racks it is read for,
-//! and what is wrong is told with a line of the file.
+//! Arbitrary files of flows, coflows and connection matrices: what is read is possible between the
+//! racks it is read for, and what is wrong is told with a line of the file.
 
-use halfwink_fabric::flows::files::{read_coflows, read_flows};
+use halfwink_fabric::flows::files::{needs, read_coflows, read_flows};
+use halfwink_fabric::flows::htsim::read_matrix;
 
 use crate::racks::racks;
 
@@ -9,7 +10,8 @@ use crate::racks::racks;
 pub fn run(bytes: &[u8]) {
     let text = crate::text(bytes);
     let racks = racks(5, 3);
-    for read in [read_flows(text, &racks), read_coflows(text, &racks)] {
+    let _ = needs(text);
+    for read in [read_flows(text, &racks), read_coflows(text, &racks), read_matrix(text, &racks)] {
         match read {
             Ok(traffic) => {
                 assert!(!traffic.flows().is_empty());

@@ -16,6 +16,7 @@ pub(crate) fn racks(count: u16, servers: u16) -> Racks {
         frame_bytes: 0.0,
         packet_hops: 4,
         faults: RackFaults::default(),
+        rank: None,
         power: RackPower {
             circuit_port_w: 0.0,
             packet_w_per_gbps: 0.0,

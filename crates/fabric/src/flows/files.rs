@@ -111,6 +111,31 @@ pub fn read_coflows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
     finish(traffic)
 }
 
+/// What a file asks of a fabric, by its first lines: racks, or servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Racks, with any number of servers.
+    Racks(u32),
+    /// Servers, in any racks.
+    Servers(u32),
+}
+
+/// What a file of flows, of coflows or a connection matrix needs; none if its head is none.
+#[must_use]
+pub fn needs(text: &str) -> Option<Needs> {
+    if let Some(nodes) = super::htsim::nodes(text) {
+        return Some(Needs::Servers(nodes));
+    }
+    let mut first = lines(text).next()?.words;
+    let (word, second) = (first.next()?, first.next()?);
+    if first.next().is_none() {
+        second.parse::<u32>().ok()?;
+        return word.parse().ok().map(Needs::Racks);
+    }
+    let ends = |words: Words| words.words.take(2).filter_map(|word| word.parse::<u32>().ok()).max();
+    lines(text).filter_map(ends).max().and_then(|last| last.checked_add(1)).map(Needs::Servers)
+}
+
 fn read_coflow(
     words: &mut Words,
     racks: &Racks,
@@ -144,7 +169,7 @@ fn read_coflow(
     words.end()
 }
 
-fn finish(mut traffic: Traffic) -> Result<Traffic, FileError> {
+pub(super) fn finish(mut traffic: Traffic) -> Result<Traffic, FileError> {
     if traffic.flows().is_empty() {
         return Err(FileError { line: 1, message: "found no flows".to_owned() });
     }
@@ -153,12 +178,12 @@ fn finish(mut traffic: Traffic) -> Result<Traffic, FileError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::flows::RackFaults;
     use crate::flows::RackPower;
 
-    fn racks() -> Racks {
+    pub(in crate::flows) fn racks() -> Racks {
         let power = RackPower {
             circuit_port_w: 0.0,
             packet_w_per_gbps: 0.0,
@@ -177,6 +202,7 @@ mod tests {
             frame_bytes: 0.0,
             packet_hops: 1,
             faults: RackFaults::default(),
+            rank: None,
             power,
         }
     }

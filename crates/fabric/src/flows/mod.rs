@@ -17,6 +17,7 @@ pub mod chakra;
 pub mod collective;
 mod faults;
 pub mod files;
+pub mod htsim;
 mod parts;
 mod paths;
 mod pieces;
@@ -32,7 +33,7 @@ use halfwink_engine::{Closed, Imbalance, Interrupted};
 use halfwink_units::Time;
 
 pub use faults::{RackFaultCounts, RackFaults, RacksBroken};
-pub use racks::{RackPower, Racks};
+pub use racks::{RackPower, Racks, Roofline};
 pub use traffic::{Flow, Traffic};
 pub use world::play;
 

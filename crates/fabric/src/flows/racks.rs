@@ -39,8 +39,29 @@ pub struct Racks {
     /// Faults of the links.
     #[serde(default)]
     pub faults: RackFaults,
+    /// What a rank of a trace computes with, where a trace has operations and no times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<Roofline>,
     /// Power of ports and switches.
     pub power: RackPower,
+}
+
+/// How fast an accelerator computes at best: by its operations, or by its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Roofline {
+    /// Operations, in 10^12 a second.
+    pub tflops: f64,
+    /// What it reads and writes of its memory, in gigabytes per second.
+    pub memory_gb_per_s: f64,
+}
+
+impl Roofline {
+    /// Time of so many operations on so many bytes, in seconds.
+    #[must_use]
+    pub fn seconds(&self, operations: f64, bytes: f64) -> f64 {
+        (operations / (1e12 * self.tflops)).max(bytes / (1e9 * self.memory_gb_per_s))
+    }
 }
 
 /// Power of what carries flows, in watts; modelled.
@@ -104,6 +125,10 @@ impl Racks {
         at_least("racks.hop_us", self.hop_us, 0.0)?;
         at_least("racks.frame_bytes", self.frame_bytes, 0.0)?;
         self.faults.check()?;
+        if let Some(rank) = &self.rank {
+            positive("racks.rank.tflops", rank.tflops)?;
+            positive("racks.rank.memory_gb_per_s", rank.memory_gb_per_s)?;
+        }
         at_least("racks.power.circuit_port_w", self.power.circuit_port_w, 0.0)?;
         at_least("racks.power.packet_w_per_gbps", self.power.packet_w_per_gbps, 0.0)?;
         at_least("racks.power.transceiver_w", self.power.transceiver_w, 0.0)?;

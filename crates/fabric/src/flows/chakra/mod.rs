@@ -9,12 +9,15 @@
 //!
 //! | node | becomes |
 //! |---|---|
-//! | computes, loads or stores | its `duration_micros` |
+//! | computes, loads or stores | its `duration_micros`; without one, by its `num_ops` |
 //! | `ALL_REDUCE`, `ALL_GATHER`, `REDUCE_SCATTER` | a ring; `comm_size` is what a rank gives |
 //! | `ALL_TO_ALL` | from each an `n`th of its own `comm_size` to each |
 //! | `BROADCAST` | a binary tree from the first rank of its group |
 //! | `BARRIER`, and collectives of no bytes | all wait for all |
 //! | a message | one flow, which its receiver waits for |
+//!
+//! Operations and bytes (`num_ops`, `tensor_size`) take what the fabric's `[racks.rank]` takes at
+//! its best.
 //!
 //! A node begins when all of its `data_deps` and `ctrl_deps` have ended, and nothing else holds it
 //! back: two computations of a rank that do not depend on each other overlap. Which ranks a group
@@ -24,9 +27,6 @@ mod graph;
 mod nodes;
 pub mod schema;
 
-use std::io::Read;
-
-use flate2::read::MultiGzDecoder;
 use prost::Message;
 
 use super::{Racks, Traffic};
@@ -38,32 +38,6 @@ pub struct File {
     pub name: String,
     /// Content of the file, decompressed.
     pub bytes: Vec<u8>,
-}
-
-/// Most bytes of an unpacked file.
-const MOST_BYTES: u64 = 1 << 32;
-
-impl File {
-    /// Takes a file's bytes, packed by gzip or not, as the format's own reader does.
-    ///
-    /// # Errors
-    /// If they are packed and damaged, or more than 4 GiB.
-    pub fn new(name: String, bytes: Vec<u8>) -> Result<File, ChakraError> {
-        if !bytes.starts_with(&[0x1f, 0x8b]) {
-            return Ok(File { name, bytes });
-        }
-        let mut unpacked = Vec::new();
-        let mut reader = MultiGzDecoder::new(&bytes[..]).take(MOST_BYTES + 1);
-        let read = reader.read_to_end(&mut unpacked);
-        let message = match read {
-            Ok(_) if unpacked.len() as u64 <= MOST_BYTES => {
-                return Ok(File { name, bytes: unpacked });
-            }
-            Ok(_) => format!("more than {MOST_BYTES} bytes when unpacked"),
-            Err(error) => format!("packed by gzip, and damaged: {error}"),
-        };
-        Err(ChakraError { file: name, node: None, message })
-    }
 }
 
 /// An error in a trace, with its file and node.
@@ -101,7 +75,7 @@ pub fn read(files: &[File], racks: &Racks, ranks_per_server: u32) -> Result<Traf
         let message = format!("{ranks} ranks on {used} servers, expected at most {servers}");
         return Err(ChakraError { file: first.name.clone(), node: None, message });
     }
-    let read = |(file, rank)| nodes::read(file, rank, ranks);
+    let read = |(file, rank)| nodes::read(file, rank, ranks, racks.rank);
     let nodes = files.iter().zip(0..).map(read).collect::<Result<Vec<_>, _>>()?;
     let mut traffic = graph::traffic(files, &nodes, each)?;
     if traffic.flows().is_empty() {

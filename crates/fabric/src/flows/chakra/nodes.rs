@@ -7,6 +7,7 @@ use prost::Message;
 
 use super::schema::{Attribute, CollectiveType, GlobalMetadata, Node, NodeType, Value};
 use super::{ChakraError, File};
+use crate::flows::racks::Roofline;
 
 /// Longest that a node may take, in microseconds (11 days), and most bytes of one.
 const LONGEST_US: u64 = 1_000_000_000_000;
@@ -61,7 +62,12 @@ pub(super) enum Comm {
 }
 
 /// Reads the file of one of so many ranks.
-pub(super) fn read(file: &File, rank: u32, ranks: u32) -> Result<Rank, ChakraError> {
+pub(super) fn read(
+    file: &File,
+    rank: u32,
+    ranks: u32,
+    roofline: Option<Roofline>,
+) -> Result<Rank, ChakraError> {
     let wrong = |message| ChakraError { file: file.name.clone(), node: None, message };
     let mut rest = &file.bytes[..];
     if rest.is_empty() {
@@ -87,7 +93,7 @@ pub(super) fn read(file: &File, rank: u32, ranks: u32) -> Result<Rank, ChakraErr
         }
         after.sort_unstable();
         after.dedup();
-        let what = Reading { node, rank, ranks }.what().map_err(at)?;
+        let what = Reading { node, rank, ranks, roofline }.what().map_err(at)?;
         Ok(Step { id: node.id, after, what })
     };
     Ok(Rank { nodes: raw.iter().map(step).collect::<Result<_, _>>()? })
@@ -115,6 +121,7 @@ struct Reading<'a> {
     node: &'a Node,
     rank: u32,
     ranks: u32,
+    roofline: Option<Roofline>,
 }
 
 impl Reading<'_> {
@@ -142,7 +149,33 @@ impl Reading<'_> {
         if us > LONGEST_US {
             return Err(format!("duration_micros {us}, expected 0 to {LONGEST_US}"));
         }
-        Ok(What::Takes(Time::ns(1000 * us)))
+        if us > 0 {
+            return Ok(What::Takes(Time::ns(1000 * us)));
+        }
+        let (operations, bytes) = (self.positive("num_ops")?, self.positive("tensor_size")?);
+        let is_computed = operations > 0.0 || self.node.r#type != NodeType::Comp as i32;
+        if !is_computed || operations + bytes == 0.0 {
+            return Ok(What::Takes(Time::ZERO));
+        }
+        let roofline = self.roofline.ok_or_else(|| {
+            format!(
+                "num_ops {operations} and no duration_micros: this fabric does not say how fast \
+                 ranks compute ([racks.rank]), expected one that does: -m training-64"
+            )
+        })?;
+        let s = roofline.seconds(operations, bytes);
+        if s > 1e-6 * LONGEST_US as f64 {
+            return Err(format!("num_ops {operations}, which take {s} seconds"));
+        }
+        Ok(What::Takes(Time::from_ns(1e9 * s)))
+    }
+
+    /// A number of operations or bytes; 0 if it is not there.
+    fn positive(&self, name: &str) -> Result<f64, String> {
+        match self.whole(name)? {
+            Some(number) if number < 0 => Err(format!("{name} {number}, expected 0 or more")),
+            number => Ok(number.unwrap_or(0) as f64),
+        }
     }
 
     fn together(&self) -> Result<What, String> {

@@ -2,6 +2,7 @@
 
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_fabric::flows::files::Needs;
 use halfwink_fabric::flows::workload::Amount;
 use halfwink_fabric::flows::{self, play, FlowsError, Routes, Setting};
 use halfwink_policy::circuits::CircuitsPolicy;
@@ -9,7 +10,7 @@ use halfwink_techniques::{Choice, Parameter};
 use halfwink_units::Time;
 
 use super::results::{run_row, sizes, OWN, SIZES};
-use super::source::Source;
+use super::source::{needs_of, Source};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
@@ -21,6 +22,8 @@ use crate::worlds::{ledger, COMMON, LEDGER};
 /// World: flows between racks that share circuits.
 pub struct Racks;
 
+/// Most racks of a fabric.
+const MOST_RACKS: u32 = 1024;
 /// Seed where none is chosen.
 const SEED: u64 = 1;
 
@@ -53,6 +56,42 @@ impl FabricInfo {
         self.fabric.spec().racks.as_ref().ok_or_else(|| {
             StudyError::Usage(format!("{}: no [racks], so that there are no flows", self.name))
         })
+    }
+
+    /// The same fabric with as many racks as a file needs, if it has fewer and nothing sets them:
+    /// switches have a port for each, and as many circuits share one.
+    fn with_room(
+        self,
+        library: &Library,
+        name: &str,
+        values: &[(String, String)],
+        needs: Needs,
+    ) -> Result<FabricInfo, StudyError> {
+        let racks = self.racks()?;
+        let least = match needs {
+            Needs::Racks(count) => count,
+            Needs::Servers(count) => count.div_ceil(u32::from(racks.servers)),
+        };
+        let count = u32::from(racks.count);
+        let is_set = values.iter().any(|(key, _)| key == "racks.count");
+        if least <= count || least > MOST_RACKS || is_set {
+            return Ok(self);
+        }
+        // Planes have equally many matchings of an even number of racks.
+        let planes = u32::from(racks.planes);
+        let step = if planes % 2 == 0 { planes } else { 2 * planes };
+        let more = least.next_multiple_of(step).min(MOST_RACKS);
+        let switch = &self.fabric.spec().switch;
+        let sharing = switch.circuits_per_port * f64::from(more) / f64::from(count);
+        let more = more.to_string();
+        let mut values = values.to_vec();
+        values.extend([
+            ("racks.count".to_owned(), more.clone()),
+            ("switch.ports".to_owned(), more.clone()),
+            ("switch.usable_ports".to_owned(), more),
+            ("switch.circuits_per_port".to_owned(), format!("{sharing:?}")),
+        ]);
+        library.fabric(name, &values)
     }
 
     fn rack_policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
@@ -120,6 +159,10 @@ impl World for Racks {
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
         let info = library.fabric(&job.machine, &settings.machine)?;
+        let info = match needs_of(&job.workload)? {
+            Some(needs) => info.with_room(library, &job.machine, &settings.machine, needs)?,
+            None => info,
+        };
         info.rack_policy(&settings.choice)?;
         let source = Source::find(library, &job.workload, info.racks()?)?;
         let options = &settings.options;

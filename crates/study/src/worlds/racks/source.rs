@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use halfwink_engine::Input;
-use halfwink_fabric::flows::files::{read_coflows, read_flows};
+use halfwink_fabric::flows::files::{needs, read_coflows, read_flows, Needs};
+use halfwink_fabric::flows::htsim::{nodes, read_matrix};
 use halfwink_fabric::flows::workload::{Amount, Workload};
 use halfwink_fabric::flows::{chakra, Racks, Traffic};
+use halfwink_inputs::{expand, open_input, read_input, Budget, Opened};
 
 use crate::error::StudyError;
-use crate::library::{read, Library};
+use crate::library::Library;
 
 /// The folder of descriptions of flows in the library.
 const FOLDER: &str = "workloads/flows";
+/// Most bytes of all files of an input, unpacked.
+const MOST_BYTES: u64 = 1 << 32;
 /// Load of an open workload that names none, in percent.
 const LOAD_PCT: &str = "10";
 
@@ -57,7 +61,7 @@ impl Library {
 
 /// Returns whether a name is a file of a trace, or a folder of them.
 fn is_trace(name: &str) -> bool {
-    let path = Path::new(name);
+    let path = expand(Path::new(name));
     path.extension().is_some_and(|e| e == TRACE) || (name.contains('/') && path.is_dir())
 }
 
@@ -115,6 +119,25 @@ fn is_file(name: &str) -> bool {
         || (name.contains('/') && path.extension().is_none())
 }
 
+/// A file of flows as text.
+fn text_of(path: &Path) -> Result<String, StudyError> {
+    let bytes = open_input(path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
+    let bytes = bytes.and_then(Opened::bytes).map_err(|e| StudyError::Usage(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let other = halfwink_inputs::look(error.as_bytes()).map(|other| other.to_string());
+        let other = other.unwrap_or_else(|| "this is no text, expected flows".to_owned());
+        StudyError::Usage(format!("{}: {other}", path.display()))
+    })
+}
+
+/// What a file of flows asks of a fabric; none if the name is no such file.
+pub(super) fn needs_of(name: &str) -> Result<Option<Needs>, StudyError> {
+    if is_trace(name) || !is_file(name) {
+        return Ok(None);
+    }
+    Ok(needs(&text_of(Path::new(name))?))
+}
+
 fn in_a_line(error: chakra::ChakraError) -> StudyError {
     StudyError::Usage(error.to_string())
 }
@@ -124,7 +147,7 @@ impl Source {
     /// rank of a trace or its folder.
     pub(super) fn find(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
         if is_trace(name) {
-            return Source::read_trace(library, Path::new(name), 1, racks);
+            return Source::read_trace(library, &expand(Path::new(name)), 1, racks);
         }
         if is_file(name) {
             return Source::read(library, name, racks);
@@ -164,14 +187,20 @@ impl Source {
     }
 
     fn read(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
-        let text = read(Path::new(name))?;
+        let text = text_of(Path::new(name))?;
         let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-        let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
-        // The head of a file of coflows is racks and coflows; a flow has four words.
-        let has_head = first.is_some_and(|line| line.split_whitespace().count() == 2);
-        let parse = if has_head { read_coflows } else { read_flows };
+        let parse = match needs(&text) {
+            _ if nodes(&text).is_some() => read_matrix,
+            Some(Needs::Racks(_)) => read_coflows,
+            _ => read_flows,
+        };
         let traffic = library.flows((digest, racks.count, racks.servers), || {
-            parse(&text, racks).map_err(|error| StudyError::Usage(format!("{name}:{error}")))
+            parse(&text, racks).map_err(|error| {
+                let other =
+                    halfwink_inputs::look(text.as_bytes()).filter(|_| nodes(&text).is_none());
+                let message = other.map_or_else(|| error.to_string(), |other| other.to_string());
+                StudyError::Usage(format!("{name}:{message}"))
+            })
         })?;
         Ok(Source::Read { traffic, digest })
     }
@@ -184,19 +213,23 @@ impl Source {
     ) -> Result<Source, StudyError> {
         let wrong = |error| StudyError::Usage(format!("{}: {error}", path.display()));
         let (mut files, mut hash) = (vec![], xxhash_rust::xxh3::Xxh3::new());
+        // All ranks share one.
+        let budget = Budget::new(MOST_BYTES);
         for path in ranks(path).map_err(wrong)? {
             let name = path.display().to_string();
-            let bytes =
-                fs::read(&path).map_err(|error| StudyError::Usage(format!("{name}: {error}")))?;
+            let bytes = read_input(&path, &budget);
+            let bytes = bytes.map_err(|error| StudyError::Usage(error.to_string()))?;
             hash.update(&(bytes.len() as u64).to_le_bytes());
             hash.update(&bytes);
             files.push((name, bytes));
         }
         hash.update(&ranks_per_server.to_le_bytes());
+        // Operations become times by what the fabric computes with.
+        hash.update(format!("{:?}", racks.rank).as_bytes());
         let digest = hash.digest();
         let traffic = library.flows((digest, racks.count, racks.servers), || {
-            let files = files.into_iter().map(|(name, bytes)| chakra::File::new(name, bytes));
-            let files = files.collect::<Result<Vec<_>, _>>().map_err(in_a_line)?;
+            let file = |(name, bytes)| chakra::File { name, bytes };
+            let files: Vec<_> = files.into_iter().map(file).collect();
             chakra::read(&files, racks, ranks_per_server).map_err(in_a_line)
         })?;
         Ok(Source::Read { traffic, digest })
