@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Frames with nothing behind their addresses and type are not sent.
 const LEAST_BYTES: usize = 14;
 
+/// Most bytes of a capture, packed and unpacked: 1 TiB.
+const MOST_BYTES: u64 = 1 << 40;
+
 fn wrong(path: &Path, error: &PcapError) -> Error {
     let why = match error {
         PcapError::IoError(source) => source.to_string(),
@@ -32,19 +35,38 @@ fn wrong(path: &Path, error: &PcapError) -> Error {
     Error::input(format!("{}: expected a pcap or pcapng file: {why}", path.display()))
 }
 
+/// An error behind the head of a file, after so many whole frames.
+fn broken(path: &Path, frames: u64, error: &PcapError) -> Error {
+    match error {
+        PcapError::IncompleteBuffer => Error::input(format!(
+            "{}: is cut: it ends in the middle of frame {}; `tcpdump -r FILE -w WHOLE` keeps the \
+             {} before",
+            path.display(),
+            frames + 1,
+            frames
+        )),
+        error => wrong(path, error),
+    }
+}
+
+type Source = BufReader<Box<dyn Read + Send>>;
+
 enum Format {
-    Pcap(PcapReader<BufReader<File>>),
-    Ng(PcapNgReader<BufReader<File>>),
+    Pcap(PcapReader<Source>),
+    Ng(PcapNgReader<Source>),
 }
 
 impl Format {
     fn open(path: &Path) -> Result<Format, Error> {
-        let mut magic = [0; 4];
-        let mut file = File::open(path).map_err(|e| Error::file(path, e))?;
-        let short = file.read_exact(&mut magic).is_err();
-        let file = File::open(path).map_err(|e| Error::file(path, e))?;
-        let file = BufReader::new(file);
-        if !short && magic == PCAPNG_MAGIC {
+        let budget = halfwink_inputs::Budget::new(MOST_BYTES);
+        let opened = halfwink_inputs::open_input(path, &budget);
+        let mut file = opened.map_err(|error| Error::input(error.to_string()))?;
+        let mut magic = Vec::new();
+        let read = file.by_ref().take(4).read_to_end(&mut magic);
+        read.map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+        let is_ng = magic == PCAPNG_MAGIC;
+        let file: Source = BufReader::new(Box::new(Cursor::new(magic).chain(file)));
+        if is_ng {
             return PcapNgReader::new(file).map(Format::Ng).map_err(|e| wrong(path, &e));
         }
         let reader = PcapReader::new(file).map_err(|e| wrong(path, &e))?;
@@ -135,7 +157,7 @@ impl Replay {
     }
 
     fn read_one(&mut self) -> Result<Option<Duration>, Error> {
-        let Replay { path, format, frame, .. } = self;
+        let Replay { path, format, frame, read, .. } = self;
         let mut keep = |data: &[u8]| {
             frame.clear();
             frame.extend_from_slice(data);
@@ -143,13 +165,13 @@ impl Replay {
         match format {
             Format::Pcap(reader) => {
                 let Some(packet) = reader.next_packet() else { return Ok(None) };
-                let packet = packet.map_err(|e| wrong(path, &e))?;
+                let packet = packet.map_err(|e| broken(path, *read, &e))?;
                 keep(&packet.data);
                 Ok(Some(packet.timestamp))
             }
             Format::Ng(reader) => loop {
                 let Some(block) = reader.next_block() else { return Ok(None) };
-                let (interface, ticks) = match block.map_err(|e| wrong(path, &e))? {
+                let (interface, ticks) = match block.map_err(|e| broken(path, *read, &e))? {
                     Block::EnhancedPacket(packet) => {
                         keep(&packet.data);
                         (packet.interface_id, Some(packet.timestamp.as_nanos() as u64))
@@ -328,6 +350,32 @@ mod tests {
         let mut replay = Replay::open(&path, 1).unwrap();
         assert!(replay.advance().unwrap().is_some() && replay.advance().unwrap().is_some());
         assert_eq!(replay.advance().unwrap(), None);
+    }
+
+    #[test]
+    fn packed_captures_are_read_and_cut_ones_named() {
+        let (folder, path, _) = written("c.pcap", 100);
+        let whole = std::fs::read(&path).unwrap();
+        let packed = folder.path().join("c.pcap.gz");
+        let file = File::create(&packed).unwrap();
+        let mut out = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        out.write_all(&whole).unwrap();
+        out.finish().unwrap();
+        let mut replay = Replay::open(&packed, 1).unwrap();
+        let mut count = 0;
+        while replay.advance().unwrap().is_some() {
+            count += 1;
+        }
+        assert_eq!(count, 4);
+        std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+        let mut replay = Replay::open(&path, 1).unwrap();
+        let error = loop {
+            match replay.advance() {
+                Ok(Some(_)) => {}
+                other => break other.unwrap_err().to_string(),
+            }
+        };
+        assert!(error.contains("is cut: it ends in the middle of frame 4"), "{error}");
     }
 
     #[test]
