@@ -62,6 +62,7 @@ enum Field {
     XForwardedFor,
     /// Fields `Forwarded`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     Forwarded,
+    Upgrade,
     /// Belongs to one connection (RFC 9110, section 7.6.1).
     HopByHop,
 }
@@ -74,7 +75,8 @@ fn field(name: &[u8]) -> Field {
         3 if is("via") => Field::Via,
         4 if is("host") => Field::Host,
         6 if is("expect") => Field::Expect,
-        7 if is("trailer") || is("upgrade") => Field::HopByHop,
+        7 if is("trailer") => Field::HopByHop,
+        7 if is("upgrade") => Field::Upgrade,
         9 if is("forwarded") => Field::Forwarded,
         10 if is("connection") => Field::Connection,
         10 if is("keep-alive") => Field::HopByHop,
@@ -134,6 +136,9 @@ struct Seen<'a> {
     nominates: bool,
     expects: bool,
     expects_more: bool,
+    /// Protocols that the client asks for, but HTTP/2, and whether the connection says so.
+    protocol: bool,
+    upgrades: bool,
 }
 
 impl<'a> Seen<'a> {
@@ -165,8 +170,12 @@ impl<'a> Seen<'a> {
                         self.keep_alive = true;
                     } else {
                         self.nominates = true;
+                        self.upgrades |= name.eq_ignore_ascii_case(b"upgrade");
                     }
                 }
+            }
+            Field::Upgrade => {
+                self.protocol |= list(value).any(|name| !name.eq_ignore_ascii_case(b"h2c"));
             }
             Field::Expect if has_token(value, "100-continue") => self.expects = true,
             Field::Expect => self.expects_more = true,
@@ -239,6 +248,9 @@ pub fn request(
     let framing = seen.request_framing(is_1_1)?;
     if seen.expects_more {
         return refuse(417, "expectation");
+    }
+    if is_1_1 && seen.upgrades && seen.protocol {
+        return refuse(426, "another protocol, which mode = \"tcp\" passes on");
     }
     if matches!(framing, Framing::Length(length) if length > limits.body_bytes) {
         return refuse(413, "body too long");
@@ -483,7 +495,11 @@ pub fn response(
             && seen.length.is_some();
         let ours = matches!(
             kind,
-            Field::ContentLength | Field::TransferEncoding | Field::Connection | Field::HopByHop
+            Field::ContentLength
+                | Field::TransferEncoding
+                | Field::Connection
+                | Field::Upgrade
+                | Field::HopByHop
         );
         if length_of_none || !(ours || (seen.nominates && nominating(header.name))) {
             give(Given::Field(header.name, header.value));
@@ -519,76 +535,5 @@ impl Given<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn client(headers: Headers) -> Client {
-        Client { address: "2001:db8::1".to_owned(), scheme: "https", headers }
-    }
-
-    fn ask(text: &str, headers: Headers) -> Result<(Request, String), u16> {
-        let mut out = Vec::new();
-        match request(text.as_bytes(), &Limits::default(), &client(headers), &mut out) {
-            Ok(Some(found)) => Ok((found, String::from_utf8(out).unwrap())),
-            Ok(None) => Err(0),
-            Err(refused) => Err(refused.status),
-        }
-    }
-
-    #[test]
-    fn a_request_is_written_anew() {
-        let headers = Headers { forwarded: true, ..Headers::default() };
-        let text = "PUT /a?b HTTP/1.1\r\nHost: h:1\r\nContent-Length: 007\r\nX:  y \r\n\r\nbody";
-        let (found, out) = ask(text, headers).unwrap();
-        assert_eq!((found.taken, found.framing), (text.len() - 4, Framing::Length(7)));
-        assert!(found.keep_alive && found.idempotent && !found.is_head && !found.expects);
-        assert_eq!(
-            out,
-            "PUT /a?b HTTP/1.1\r\nHost: h:1\r\nX: y\r\nVia: 1.1 halfwink\r\n\
-             X-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: h:1\r\n\
-             Forwarded: for=\"[2001:db8::1]\";proto=https;host=\"h:1\"\r\nContent-Length: 7\r\n\r\n"
-        );
-    }
-
-    #[test]
-    fn proxies_in_front_may_be_trusted() {
-        let headers = Headers { trust: true, via: false, ..Headers::default() };
-        let text = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\n\
-                    X-Forwarded-Proto: http\r\nVia: 1.1 a\r\n\r\n";
-        let (_, out) = ask(text, headers).unwrap();
-        assert_eq!(
-            out,
-            "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: http\r\nVia: 1.1 a, 1.1 halfwink\r\n\
-             X-Forwarded-For: 1.2.3.4, 2001:db8::1\r\n\r\n"
-        );
-    }
-
-    #[test]
-    fn any_part_of_a_request_may_become_one() {
-        let text = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
-        for end in 0..text.len() {
-            assert_eq!(ask(&text[..end], Headers::default()).unwrap_err(), 0, "{end}");
-        }
-        assert_eq!(ask(text, Headers::default()).unwrap().0.framing, Framing::Chunked);
-    }
-
-    fn answer(text: &str, is_head: bool) -> Result<Option<(Response, String)>, Garbage> {
-        let mut out = Vec::new();
-        let found = response(text.as_bytes(), is_head, |part| part.write(&mut out))?;
-        Ok(found.map(|found| (found, String::from_utf8(out).unwrap())))
-    }
-
-    #[test]
-    fn a_response_is_written_anew() {
-        let text = "HTTP/1.1 200 Fine\r\nContent-Length : 3\r\nConnection: close, x-a\r\n\
-                    X-A: 1\r\nB: 2\r\n\r\n";
-        let (found, out) = answer(text, false).unwrap().unwrap();
-        assert_eq!((found.framing, found.keep_alive), (Framing::Length(3), false));
-        assert_eq!(out, "HTTP/1.1 200 Fine\r\nB: 2\r\n");
-        let (found, out) = answer(text, true).unwrap().unwrap();
-        assert_eq!(found.framing, Framing::None);
-        assert_eq!(out, "HTTP/1.1 200 Fine\r\nContent-Length: 3\r\nB: 2\r\n");
-        assert_eq!(answer("HTTP/1.1 200 OK\r\n", false), Ok(None));
-        assert_eq!(answer("HTTP/1.1 200 OK\r\nA: \0\r\n\r\n", false), Err(Garbage));
-    }
-}
+#[path = "head_tests.rs"]
+mod tests;

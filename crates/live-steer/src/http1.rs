@@ -441,7 +441,12 @@ pub fn own_answer(out: &mut Vec<u8>, status: u16, why: &str, closes: bool, is_he
     let reason = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason());
     let reason = reason.unwrap_or("Error");
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
-    let close = if closes { "Connection: close\r\n" } else { "" };
+    let close = match (status, closes) {
+        // It names what is spoken here (RFC 9110, section 15.5.22).
+        (426, _) => "Upgrade: HTTP/1.1\r\nConnection: Upgrade, close\r\n",
+        (_, true) => "Connection: close\r\n",
+        (_, false) => "",
+    };
     let between = if why.is_empty() { "" } else { ": " };
     let length = reason.len() + between.len() + why.len() + 1;
     out.extend_from_slice(
