@@ -1,5 +1,15 @@
 //! All kept inputs once more, without a fuzzer: each target has some, and none breaks it.
 
+#[cfg(all(
+    feature = "fabric",
+    feature = "inputs",
+    feature = "server",
+    feature = "storage",
+    feature = "testbed",
+    feature = "trace"
+))]
+mod corpus;
+
 use std::fs;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
