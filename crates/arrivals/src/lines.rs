@@ -76,7 +76,7 @@ impl Skipped {
         self.examples.first().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// That these are too many of so many lines.
+    /// Error for these bad lines among so many lines.
     pub(crate) fn refused(&self, lines: u64, most: Share) -> ReadError {
         let Some(first) = self.examples.first().cloned() else {
             return ReadError::Other(format!("{} bad lines", self.count));
@@ -85,7 +85,7 @@ impl Skipped {
     }
 }
 
-/// Its number, from 1, and what it says.
+/// Number of a line, from 1, and its content.
 type Line<'a> = (u64, Result<&'a [u8], LineError>);
 
 /// Lines and their numbers, without what ends them; long ones cut.

@@ -70,7 +70,7 @@ impl Raw {
     /// The line, of a policy with these events and actions.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Reason of the refusal.
     pub fn typed<E, A>(&self) -> Result<Line<E, A>, String>
     where
         E: DeserializeOwned,

@@ -1,4 +1,4 @@
-//! What a reader did with all that it found.
+//! Account of a reader: everything that it found, and its use.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Entry {
     pub word: String,
     /// A few words about it.
     pub about: String,
-    /// How often.
+    /// Number of times that it was found.
     pub count: u64,
 }
 
@@ -20,7 +20,7 @@ pub struct Entry {
 /// asked, and what matters but cannot be played.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What the input was taken for: `log of nginx, combined`.
+    /// Format of the input: `common log format`.
     pub format: String,
     /// Played.
     pub played: Vec<Entry>,
@@ -73,7 +73,7 @@ impl Account {
         ))
     }
 
-    /// What is left out, a few words each.
+    /// Returns the entries that are left out, a few words each.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         self.neutral.iter().map(ToString::to_string).collect()
@@ -134,13 +134,13 @@ impl Share {
     /// Any share.
     pub const ALL: Share = Share { most_pct: 100.0 };
 
-    /// Whether so many bad lines of so many are accepted.
+    /// Accepts so many bad lines of so many.
     #[must_use]
     pub fn accepts(self, bad: u64, all: u64) -> bool {
         100.0 * bad as f64 <= self.most_pct * all as f64
     }
 
-    /// Whether reading on is of no use: after a thousand bad lines that are more than half.
+    /// Ends reading early: after a thousand bad lines that are more than half.
     #[must_use]
     pub fn is_lost(self, bad: u64, all: u64) -> bool {
         bad >= 1000 && self.most_pct < 50.0 && 2 * bad > all

@@ -55,7 +55,7 @@ impl Budget {
     /// Takes bytes.
     ///
     /// # Errors
-    /// If fewer are left.
+    /// Fewer bytes are left.
     pub(crate) fn take(&self, bytes: u64) -> io::Result<()> {
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -69,7 +69,7 @@ impl Budget {
 pub struct InputError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason of the refusal.
     pub problem: Problem,
 }
 
@@ -89,7 +89,7 @@ impl From<InputError> for io::Error {
     }
 }
 
-/// What is wrong with an input.
+/// Reason why an input is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// It cannot be opened or read.
@@ -106,7 +106,7 @@ pub enum Problem {
     Sparse {
         /// On disk.
         stored: u64,
-        /// By its length.
+        /// Length of the file.
         bytes: u64,
     },
     /// It holds more than an input may.
@@ -125,7 +125,7 @@ pub enum Problem {
     Damaged {
         /// The format.
         what: &'static str,
-        /// What the decoder says.
+        /// Message of the decoder.
         why: String,
     },
     /// Packed over and over.

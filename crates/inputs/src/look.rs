@@ -1,4 +1,4 @@
-//! What a file is that a reader does not take, and which command does.
+//! Names a file that a reader does not take, and the command that does.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Other {
     /// Its name.
     pub what: &'static str,
-    /// What takes it.
+    /// Command that takes it.
     pub how: &'static str,
 }
 

@@ -26,7 +26,7 @@ impl Opened {
         &self.path
     }
 
-    /// The same as UTF-8 without a byte order mark: UTF-16 is converted, at once.
+    /// Converts the input to UTF-8 without a byte order mark; UTF-16 is converted at once.
     ///
     /// # Errors
     /// If UTF-16 is damaged, or more than the budget allows.

@@ -10,7 +10,7 @@ const TOLD: usize = 4;
 /// Longest header of an extension: names and times.
 const LONGEST_EXTENSION: u64 = 1 << 20;
 
-/// Whether these bytes are the first header of a tar.
+/// Returns whether these bytes are the first header of a tar.
 pub(crate) fn is_tar(head: &[u8]) -> bool {
     head.len() == HEAD && head.get(257..262) == Some(b"ustar") && Header(head).is_whole()
 }

@@ -14,7 +14,7 @@ const WINDOW_LOG: u32 = 27;
 
 type Source<'a> = BufReader<Chain<Cursor<Vec<u8>>, Box<dyn Read + Send + 'a>>>;
 
-/// What the first bytes say.
+/// Packing that the first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layer {
     Plain,

@@ -26,7 +26,7 @@ const TIMES: [&str; 19] = [
     "epoch",
     "date",
 ];
-/// When requests ended; with a duration, they began before.
+/// Names of columns with the end of a request; with a duration, it began before.
 const ENDS: [&str; 3] = ["end_timestamp", "end_time", "end"];
 const DURATIONS: [&str; 2] = ["duration", "elapsed"];
 const BYTES: [&str; 7] =
@@ -46,7 +46,7 @@ pub(super) struct Cells {
 impl Cells {
     const MOST: usize = 256;
 
-    /// Of lines with this delimiter.
+    /// Creates a splitter for lines with this delimiter.
     pub(super) fn new(delimiter: u8) -> Cells {
         let text = vec![0; LONGEST_LINE as usize];
         // Lines come without what ends them; a carriage return within is a character.
@@ -86,7 +86,7 @@ impl Cells {
     }
 }
 
-/// Which columns are read.
+/// The columns that are read.
 pub(super) struct Columns {
     cells: Cells,
     time: usize,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Its form, requests, seconds from the first to the last, and bytes in all.
+/// Form, requests, seconds from the first to the last, and bytes of a log.
 fn facts(text: &str) -> (String, usize, f64, f64) {
     let options = LogOptions { spread: Spread::Even, ..LogOptions::default() };
     let log = Log::read(text.as_bytes(), &options).unwrap_or_else(|e| panic!("{text}: {e}"));

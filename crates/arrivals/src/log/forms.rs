@@ -37,7 +37,7 @@ impl Form {
         Form::W3c,
     ];
 
-    /// Its name in messages.
+    /// Name in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Reader {
         Reader { form, fields: Fields::default() }
     }
 
-    /// What a line is; none if it is bad.
+    /// Reads a line; none if it is bad.
     pub(super) fn line(&mut self, line: &[u8]) -> Option<Seen> {
         if self.form == Form::W3c {
             return self.fields.line(line);
@@ -139,7 +139,7 @@ fn bracketed(line: &[u8]) -> Option<(When, &[u8])> {
     None
 }
 
-/// What follows a quoted text that begins here.
+/// Returns the rest behind a quoted text that begins here.
 fn after_quote(line: &[u8]) -> Option<&[u8]> {
     let inside = line.strip_prefix(b"\"")?;
     let mut escaped = false;
@@ -256,7 +256,7 @@ fn squid(line: &[u8]) -> Option<Row> {
     Some(Row { has_duration: true, ..Row::at(when, bytes as f64) })
 }
 
-/// Where a W3C log has what.
+/// Places of fields in a W3C log.
 #[derive(Default)]
 struct Fields {
     date: Option<usize>,

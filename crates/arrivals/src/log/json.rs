@@ -76,7 +76,7 @@ impl Scalar {
     }
 }
 
-/// What is looked at of a line.
+/// The values of a line that are looked at.
 #[derive(Default)]
 struct Line {
     time: Option<(usize, When)>,

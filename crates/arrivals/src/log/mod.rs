@@ -34,7 +34,7 @@ use super::lines::{Lines, ReadError, Skipped};
 use super::moment::When;
 use super::Arrivals;
 
-/// How long arrivals may last: what fits in a run.
+/// Longest span of arrivals, in seconds: it must fit in a run.
 pub(super) const LONGEST_S: f64 = 1.8e7;
 /// Bytes and lines that tell the form of a log.
 const LOOKED_AT: u64 = 1 << 18;
@@ -72,7 +72,7 @@ impl Unit {
         }
     }
 
-    /// Its name in options.
+    /// Name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl Unit {
         }
     }
 
-    /// How many seconds it is.
+    /// Length in seconds.
     #[must_use]
     pub fn seconds(self) -> f64 {
         match self {
@@ -95,19 +95,19 @@ impl Unit {
     }
 }
 
-/// Where in its second a request came, if its log keeps whole seconds.
+/// Place of a request in its second, if its log keeps whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// Those of a second at equal distances.
     Even,
     /// At random times: as a Poisson process with that many arrivals.
     Random {
-        /// Of the random stream.
+        /// Seed of the random stream.
         seed: u64,
     },
 }
 
-/// How to read a log.
+/// Options for reading a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogOptions {
     /// For logs of whole seconds.
@@ -127,7 +127,7 @@ impl Default for LogOptions {
     }
 }
 
-/// What the sizes of a log are.
+/// Meaning of the sizes of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// Bytes of the response.
@@ -141,11 +141,11 @@ pub enum Sizes {
 /// A log that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
-    /// When requests came, since the first second of the log or its first request.
+    /// Times of requests, since the first second of the log or its first request.
     pub times: Vec<Time>,
     /// Their sizes, if it has them.
     pub sizes: Vec<f64>,
-    /// What those are.
+    /// Meaning of the sizes.
     pub sizes_are: Option<Sizes>,
     /// Time zero as the log writes it, in seconds (since 1970 for dates).
     pub start_s: f64,
@@ -153,7 +153,7 @@ pub struct Log {
     pub skipped: Skipped,
     /// Requests that stood behind a later one.
     pub disordered: u64,
-    /// What was read and what was left out.
+    /// Account of everything that was read or left out.
     pub account: Account,
 }
 
@@ -313,7 +313,7 @@ fn form_of(head: &[u8]) -> Option<Form> {
     }
 }
 
-/// What lines were meant to be, of which none can be read.
+/// Guesses the intended form of lines of which none can be read.
 fn guessed(lines: &[&[u8]]) -> Option<Form> {
     let first = lines.first()?;
     if first.starts_with(b"#Fields:") || first.starts_with(b"#Version:") {

@@ -24,7 +24,7 @@ pub(super) struct Rows<'a> {
     options: &'a LogOptions,
     /// Times as they are written, and sizes.
     rows: Vec<(f64, f64)>,
-    /// Whether times are numbers, as the first one was.
+    /// Times are numbers, as the first one was.
     are_numbers: bool,
     are_exact: bool,
     skipped: Skipped,

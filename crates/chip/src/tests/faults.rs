@@ -101,7 +101,8 @@ fn faults_that_do_not_come_change_nothing() {
 
 /// All of a result but what knows of the host.
 fn text(result: &RunResult) -> String {
-    let RunResult { books, l3, memory, duration, cores, os_cores, precision: _ } = result;
+    let RunResult { books, l3, memory, duration, cores, os_cores, precision: _, pieces: _ } =
+        result;
     let energy = books.energy_where(|_| true);
     format!("{energy:?} {l3:?} {memory:?} {duration:?} {cores:?} {os_cores:?}")
 }

@@ -111,7 +111,7 @@ pub fn read_coflows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
     finish(traffic)
 }
 
-/// What a file asks of a fabric, by its first lines: racks, or servers.
+/// Size that a file asks of a fabric, by its first lines: racks, or servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Racks, with any number of servers.
@@ -120,7 +120,8 @@ pub enum Needs {
     Servers(u32),
 }
 
-/// What a file of flows, of coflows or a connection matrix needs; none if its head is none.
+/// Returns the size that a file of flows, of coflows or a connection matrix needs; none if its
+/// head is none of these.
 #[must_use]
 pub fn needs(text: &str) -> Option<Needs> {
     if let Some(nodes) = super::htsim::nodes(text) {

@@ -28,9 +28,9 @@ const LARGEST: f64 = 1e15;
 struct Connection {
     line: usize,
     flow: Flow,
-    /// What begins it, instead of a time.
+    /// Trigger that begins it, instead of a time.
     trigger: Option<u32>,
-    /// What it fires when it ends.
+    /// Triggers that it fires when it ends.
     fires: Vec<u32>,
 }
 
@@ -121,7 +121,7 @@ fn connection<'a>(
     Ok(found)
 }
 
-/// Its number, and whether it waits for all that fire it.
+/// Returns the number of a trigger, and whether it waits for all that fire it.
 fn trigger<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(u32, bool), String> {
     let (mut id, mut waits) = (None, None);
     while let Some(word) = words.next() {

@@ -39,20 +39,20 @@ pub struct Racks {
     /// Faults of the links.
     #[serde(default)]
     pub faults: RackFaults,
-    /// What a rank of a trace computes with, where a trace has operations and no times.
+    /// Accelerator of a rank of a trace, where a trace has operations and no times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<Roofline>,
     /// Power of ports and switches.
     pub power: RackPower,
 }
 
-/// How fast an accelerator computes at best: by its operations, or by its memory.
+/// Highest speed of an accelerator: limited by its operations, or by its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Roofline {
     /// Operations, in 10^12 a second.
     pub tflops: f64,
-    /// What it reads and writes of its memory, in gigabytes per second.
+    /// Memory bandwidth, in gigabytes per second.
     pub memory_gb_per_s: f64,
 }
 

@@ -49,7 +49,7 @@ fn corpus() -> Vec<Entry> {
     toml::from_str::<Corpus>(&text).unwrap().file
 }
 
-/// What a file was read as, and its facts.
+/// Format that a file was read as, and its facts.
 struct Found {
     format: String,
     facts: Facts,
@@ -207,7 +207,7 @@ fn read(family: &str, path: &Path) -> Result<Found, String> {
     }
 }
 
-/// What is wrong with an entry's result.
+/// Compares a result with an entry of the list.
 fn judged(entry: &Entry, found: Result<Found, String>) -> Result<(), String> {
     match (found, &entry.refused) {
         (Ok(found), None) => {

@@ -59,7 +59,7 @@ pub struct Trace {
     pub reads: f64,
     /// From the driver to the end, the middle one; none if that was not traced.
     pub latency_us: Option<f64>,
-    /// What is played, and what is not.
+    /// Account of what is played and what is left out.
     pub account: Account,
 }
 
