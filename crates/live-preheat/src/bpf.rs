@@ -194,8 +194,8 @@ impl Lines {
     }
 
     /// Times a first and a second read of each line and returns how much longer the first one
-    /// takes, in nanoseconds. Another line of its page is read before, so that the translation is there.
-    /// Forgets the set.
+    /// takes, in nanoseconds. Another line of its page is read before, so that the translation is
+    /// there. Forgets the set.
     ///
     /// # Errors
     /// If one may not be read; as the kernel says.

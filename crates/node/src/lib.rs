@@ -6,8 +6,8 @@
 //!                                              all cores idle ─▶ package sleeps
 //! ```
 //!
-//! * [`Machine`](halfwink_techniques::node::Machine) is a description, checked: dies and cores, idle
-//!   states as governors are told of them and as silicon leaves them, watts of each part.
+//! * [`Machine`](halfwink_techniques::node::Machine) is a description, checked: dies and cores,
+//!   idle states as governors are told of them and as silicon leaves them, watts of each part.
 //! * [`Profile`] says what a request costs a core: a law of busy time, what a sleep that loses
 //!   caches adds to it, watts.
 //! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package,

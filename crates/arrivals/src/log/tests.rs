@@ -10,7 +10,7 @@ h - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 17
 "#;
 
 fn wrapped(error: &impl ToString) -> String {
-    error.to_string().replace(", expected", ",\n  expected")
+    error.to_string().replace(", expected", ",\n  expected").replace(", or its", ",\n  or its")
 }
 
 fn even() -> LogOptions {
@@ -88,9 +88,11 @@ fn what_cannot_be_read_says_where_and_what() {
         .collect();
     insta::assert_snapshot!(errors.join("\n"), @r#"
     nothing to read,
-      expected a header with a column of times (time, timestamp, ts, arrival, start_time ...), or its name by --time-column
+      expected a header with a column of times (time, timestamp, ts, arrival, start_time ...),
+      or its name by --time-column
     line 1: found `a,b`,
-      expected a header with a column of times (time, timestamp, ts, arrival, start_time ...), or its name by --time-column
+      expected a header with a column of times (time, timestamp, ts, arrival, start_time ...),
+      or its name by --time-column
     line 2: found `x`,
       expected a row with a time, and a size if the header has one
     line 2: found `x`,

@@ -264,8 +264,8 @@ impl Prepared for StorageJob {
         let run = self.info.play(&self.choice, &self.load, control, logs)?;
         let mut common = common(&run);
         common.load = if self.load.rate.is_some() { Arrival::Open } else { Arrival::Closed };
-        // No idle floor: at a lower rate each I/O is completed alone and costs more, so that work at
-        // full speed and idle time after it say nothing of that rate. A run at the rate does.
+        // No idle floor: at a lower rate each I/O is completed alone and costs more, so that work
+        // at full speed and idle time after it say nothing of that rate. A run at the rate does.
         let mut cells = common.cells();
         cells.extend(OWN.iter().map(|head| head.0).zip(own(&run, &self.load)));
         Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
