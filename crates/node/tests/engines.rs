@@ -5,7 +5,7 @@ use halfwink_engine::Law;
 use halfwink_node::{Engine, Options, Run};
 use halfwink_techniques::node::{Dispatch, Plan};
 
-use crate::common::{gating_menu, in_c6, menu, poisson, run, service, spec, ten_us};
+use crate::common::{gating_menu, in_c1, in_c6, menu, poisson, run, service, spec, ten_us};
 
 fn summary(run: &Run) -> String {
     format!(
@@ -43,7 +43,7 @@ fn work_at_the_end_of_work_is_no_idle_time() {
         let options = Options { engine, ..Options::requests(1000, 17) };
         let load = Arrivals::Constant { rate: 1e5 };
         let fixed = service(Law::Fixed { value: 10.0 });
-        run(spec(1), &fixed, &load, &Plan::default(), menu, options)
+        run(spec(1), &fixed, &load, &Plan::default(), in_c1, options)
     };
     let (apart, queued) = (plays(Engine::Any), plays(Engine::Queue));
     assert_eq!(summary(&apart), summary(&queued));
