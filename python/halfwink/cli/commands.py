@@ -105,7 +105,7 @@ def compare(
     on = machine or comparing.default_machine(world)
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
-    plain = chosen in ([name, "", None, None] for name in (comparing.WORLD, comparing.NODE))
+    plain = world in (comparing.WORLD, comparing.NODE) and chosen[1:] == ["", None, None]
     folder = place(out or OUT / _slug("compare", *workloads, on, told=[] if plain else chosen))
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
