@@ -20,7 +20,7 @@ const ROUNDS: u64 = 50;
 /// So many trials are made in any case; others only within this time.
 const FEWEST: usize = 9;
 const LONGEST: Duration = Duration::from_millis(500);
-/// Wake-ups are slower.
+/// Number of wake-ups in a trial: fewer, since they are slower.
 const WAKES: u64 = 200;
 /// Pairs that are measured at most: 64 groups would be 2,016.
 const MOST_PAIRS: usize = 200;
