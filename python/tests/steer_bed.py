@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from conftest import need, wait_until
 
+from halfwink.live_steer import LiveSteer
+
 #: Description of a proxy in front of two servers.
 SHORT = """schema = 1
 listen = "127.0.0.1:0"
@@ -215,12 +217,22 @@ def nginx(folder: Path, name: str) -> Generator[tuple[str, Path]]:
         wait_until(lambda: not Path(f"/proc/{number}").exists())
 
 
-def balanced(report: dict[str, Any]) -> None:
-    """Every request is accounted for, every machine is empty, every moment is somewhere."""
-    requests = report["requests"]
+def ended(report: dict[str, Any]) -> int:
+    """Requests that have ended, one way or the other."""
     ends = ["answered", "refused", "slow", "client_gone", "overloaded", "unreachable"]
     ends += ["bad_gateway", "gateway_timeout", "truncated", "aborted"]
-    assert requests["received"] == sum(requests[name] for name in ends), requests
+    return sum(report["requests"][name] for name in ends)
+
+
+def settled(steer: LiveSteer, requests: int) -> dict[str, Any]:
+    """The report once so many requests have ended: the books are written after a client has its
+    answer."""
+    return wait_until(lambda: (found := steer.report()) and ended(found) >= requests and found)
+
+
+def balanced(report: dict[str, Any]) -> None:
+    """Every request is accounted for, every machine is empty, every moment is somewhere."""
+    assert ended(report) == report["requests"]["received"], report["requests"]
     for machine in report["machines"].values():
         assert machine["in_service"] == 0, machine
         assert machine["waiting"] == 0, machine

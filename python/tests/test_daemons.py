@@ -74,9 +74,11 @@ def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
         free_of_python(process.pid)
         address = listening(tmp_path, "listening at")
         assert [status(get(address)) for _ in range(8)] == [200] * 8
-        page = get(listening(tmp_path, "metrics:"), "/metrics").decode()
-        assert 'halfwink_steer_requests_total{what="answered"} 8\n' in page
-        assert page.endswith("# EOF\n")
+        metrics = listening(tmp_path, "metrics:")
+        counted = b'halfwink_steer_requests_total{what="answered"} 8\n'
+        # The books are written after a client has its answer.
+        page = wait_until(lambda: counted in (p := get(metrics, "/metrics")) and p)
+        assert page.endswith(b"# EOF\n")
         text = path.read_text()
         path.write_text(text.replace("retries = 2", "retries = 3").replace("= 4", "= 5"))
         process.send_signal(signal.SIGHUP)

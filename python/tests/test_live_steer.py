@@ -28,6 +28,7 @@ from steer_bed import (
     free_port,
     get,
     nginx,
+    settled,
     status,
     talk,
     wait_until,
@@ -170,7 +171,7 @@ def test_a_machine_that_hangs_is_a_time_out(tmp_path: Path, pair: tuple[Recorder
             b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"
         )
         assert get(steer.address).endswith(b"\r\n\r\nab")
-        report = steer.report()["requests"]
+        report = settled(steer, 2)["requests"]
         assert (report["gateway_timeout"], report["answered"]) == (2, 0)
 
 
@@ -200,7 +201,7 @@ def test_a_machine_that_wakes_too_late(tmp_path: Path, pair: tuple[Recorder, Rec
             wait_until(lambda: steer.report()["machines"]["big"]["losses"])
             lost.set()
             assert asked.result() == {200: 5}
-        report = steer.report()
+        report = settled(steer, 5)
         assert report["machines"]["big"]["losses"] >= 1
         assert report["machines"]["big"]["resteered"] == 3
         assert report["machines"]["small"]["served"] == 5
@@ -504,10 +505,10 @@ def test_command_line(tmp_path: Path, halfwink: Halfwink):
     assert at_once(address, 8) == {200: 8}
     process.send_signal(signal.SIGHUP)
     assert "again" in process.stderr.readline()
-    metrics = get(
-        said[1].split("//")[1].split("/")[0], "/metrics", "Connection: close\r\n"
-    ).decode()
-    assert 'halfwink_steer_requests_total{what="answered"} 8\n' in metrics
+    page = said[1].split("//")[1].split("/")[0]
+    counted = b'halfwink_steer_requests_total{what="answered"} 8\n'
+    # The books are written after a client has its answer.
+    wait_until(lambda: counted in get(page, "/metrics", "Connection: close\r\n"))
     process.send_signal(signal.SIGTERM)
     shown, _ = process.communicate(timeout=120)
     assert process.returncode == 0

@@ -24,6 +24,7 @@ from steer_bed import (
     describe,
     free_port,
     get,
+    settled,
     status,
     wait_until,
 )
@@ -154,7 +155,7 @@ def test_two_dead_machines_are_an_answer_at_once(tmp_path: Path):
         with Recorder(port=ports[1]):
             wait_until(lambda: lost() == ["small"])
             assert at_once(steer.address, 20) == {200: 20}
-        report = steer.report()
+        report = settled(steer, 41)
     assert report["machines"]["small"]["served"] == 0
     assert (report["requests"]["unreachable"], report["requests"]["answered"]) == (21, 20)
     balanced(report)
