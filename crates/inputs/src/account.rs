@@ -57,7 +57,7 @@ impl Account {
     /// # Errors
     /// A line with all that was not named, and the option that names it.
     pub fn settle(&mut self, ignored: &[String]) -> Result<(), String> {
-        let named = |entry: &Entry| ignored.iter().any(|word| *word == entry.word);
+        let named = |entry: &Entry| ignored.contains(&entry.word);
         let (left_out, missed): (Vec<_>, Vec<_>) = self.matters.drain(..).partition(named);
         self.neutral.extend(left_out);
         self.matters = missed;

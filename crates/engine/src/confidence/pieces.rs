@@ -43,7 +43,7 @@ impl Pieces {
     #[must_use]
     #[inline]
     pub fn is_due(&self, work: u64) -> bool {
-        work % self.each == 0
+        work.is_multiple_of(self.each)
     }
 
     /// Ends a piece, with sums from the start of the run.
