@@ -11,12 +11,15 @@ use halfwink_inputs::{open_input, Budget, InputError, Opened};
 
 use crate::Error;
 
+/// Parsed files, with the size and time that each had.
+type Parsed = HashMap<PathBuf, (Stamp, Arc<Template>)>;
+
 /// The folder that holds `machines`, `workloads`, `studies` and `targets`. Each file is parsed once
 /// as long as it stays the same.
 #[derive(Clone, Debug)]
 pub struct Descriptions {
     root: PathBuf,
-    parsed: Arc<Mutex<HashMap<PathBuf, (Stamp, Arc<Template>)>>>,
+    parsed: Arc<Mutex<Parsed>>,
 }
 
 /// Size and time of a file: they differ once it was written again.

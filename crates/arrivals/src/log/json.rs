@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Line {
 /// A line of a log; lines of other loggers have no time and no bytes.
 pub(super) fn row(line: &[u8]) -> Option<Seen> {
     let line: Line = serde_json::from_slice(line).ok()?;
-    let Some((_, when)) = line.time else { return None };
+    let (_, when) = line.time?;
     if let Some(service_s) = line.service_s {
         let fits = (0.0..=1e15).contains(&service_s);
         return fits.then_some(Seen::Served(Row::at(when, service_s)));

@@ -286,7 +286,7 @@ fn columns(line: &str) -> Option<Event> {
         .iter()
         .find_map(|word| nanoseconds(word).filter(|_| word.contains('.') && word.len() > 3))?;
     let is_action = |word: &&str| word.len() == 1 && b"QMFDC".contains(&word.as_bytes()[0]);
-    let action = words.iter().position(|word| is_action(word));
+    let action = words.iter().position(is_action);
     let what = match action.map(|at| words[at]) {
         Some("M") => What::BackMerge,
         Some("F") => What::FrontMerge,
