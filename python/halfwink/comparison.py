@@ -15,7 +15,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.executors import Executor, Submits
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
-from halfwink.library import machines
+from halfwink.library import machines, root
 from halfwink.library import workloads as services
 from halfwink.relate import KEYS, family_of
 from halfwink.results import Results
@@ -129,7 +129,7 @@ def compare(
     asked = names(workloads)
     if world is None:
         on_a_chip = instructions is not None or timeline_ns is not None
-        world = default_world(asked, techniques, machine, loads, on_a_chip=on_a_chip)
+        world = default_world(asked, techniques, machine, loads, set, on_a_chip=on_a_chip)
     named = at_loads(asked, names(loads) or usual_loads(asked, world), world)
     if not named:
         raise HalfwinkError("no workload was named")
@@ -170,15 +170,16 @@ def default_world(
     techniques: str | Sequence[str] | None,
     machine: str | None,
     loads: str | Sequence[str] | None,
+    set: Settings | None = None,
     *,
     on_a_chip: bool = False,
 ) -> str:
     """Returns the world that a comparison is played in unless one is named.
 
-    A service with a profile is played on a server of today. What names a chip, a technique that
-    only chips know, or a part of a run (``on_a_chip``), is played on a chip.
+    A service with a profile is played on a server of today. What names a chip, a technique or a
+    value that only chips have, or a part of a run (``on_a_chip``), is played on a chip.
     """
-    if on_a_chip:
+    if on_a_chip or not {path.split(".")[0] for path, _ in pairs(set)} <= _node_keys():
         return WORLD
     if machine is not None:
         known = {info["name"] for info in machines(NODE)}
@@ -194,6 +195,12 @@ def default_world(
     profiled = {info["name"] for info in services(NODE)}
     services_of = {workload.split("@")[0] for workload in workloads}
     return NODE if services_of and services_of <= profiled else WORLD
+
+
+def _node_keys() -> frozenset[str]:
+    """Returns the first names of all values of a server of today."""
+    machine = root() / f"machines/{NODE}/{DEFAULT_MACHINES[NODE]}.toml"
+    return frozenset(tomllib.loads(machine.read_text())) | {"requests", "seed", "flows"}
 
 
 def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:

@@ -29,10 +29,11 @@ def test_a_listing_fits_a_terminal_and_cuts_no_name(what: str, width: int):
     assert "…" not in shown.getvalue()
 
 
-def test_the_tables_of_the_documentation_are_the_list():
-    script = [sys.executable, str(root() / "tools/technique_tables.py"), "--check"]
+@pytest.mark.parametrize("tool", ["technique_tables", "test_table"])
+def test_tables_of_the_documentation_are_the_lists(tool: str):
+    script = [sys.executable, str(root() / f"tools/{tool}.py"), "--check"]
     done = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_without_a_word_the_list_says_what_can_be_listed(halfwink):

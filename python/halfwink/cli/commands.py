@@ -101,7 +101,10 @@ def compare(
     techniques, loads = split_techniques(technique), comparing.split_loads(load)
     if world is None:
         part = instructions is not None or window is not None
-        world = comparing.default_world(workloads, techniques, machine, loads, on_a_chip=part)
+        known = dict(settings(setting))
+        world = comparing.default_world(
+            workloads, techniques, machine, loads, known, on_a_chip=part
+        )
     on = machine or comparing.default_machine(world)
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
