@@ -278,10 +278,19 @@ def wait_for_child(pid: int) -> int:
         found = children(pid)
         if found:
             return min(found)
-        if not Path(f"/proc/{pid}").exists():
+        if _has_ended(pid):
             break
         time.sleep(0.002)
     raise RunError(f"process {pid} began nothing")
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or a zombie that nobody has waited for yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def _inner_pid(pid: int) -> int:
