@@ -285,7 +285,7 @@ def wait_for_child(pid: int) -> int:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a process is gone, or a zombie that nobody has waited for yet."""
+    """Returns whether a process has ended, also if its parent has not waited for it yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

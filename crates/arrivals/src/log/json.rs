@@ -8,19 +8,19 @@ use serde::Deserialize;
 use super::super::moment::{common, When};
 use super::{Row, Seen, Unit};
 
-/// Keys of times, the best first.
+/// Keys of times, the best first: when a request began, then when its line was written.
 const TIMES: [&str; 15] = [
+    "StartUTC",
+    "StartLocal",
+    "start_time",
+    "startTime",
     "ts",
     "@timestamp",
     "timestamp",
     "msec",
     "time",
     "time_iso8601",
-    "StartUTC",
-    "start_time",
-    "startTime",
     "time_local",
-    "StartLocal",
     "datetime",
     "date",
     "requestTime",

@@ -37,16 +37,21 @@ fn wrong(path: &Path, error: &PcapError) -> Error {
 
 /// An error behind the head of a file, after so many whole frames.
 fn broken(path: &Path, frames: u64, error: &PcapError) -> Error {
-    match error {
-        PcapError::IncompleteBuffer => Error::input(format!(
-            "{}: is cut: it ends in the middle of frame {}; `tcpdump -r FILE -w WHOLE` keeps the \
-             {} before",
-            path.display(),
-            frames + 1,
-            frames
-        )),
-        error => wrong(path, error),
+    // The reader has two words for a file that ends too soon.
+    let is_cut = match error {
+        PcapError::IncompleteBuffer => true,
+        PcapError::IoError(source) => source.kind() == std::io::ErrorKind::UnexpectedEof,
+        _ => false,
+    };
+    if !is_cut {
+        return wrong(path, error);
     }
+    Error::input(format!(
+        "{}: is cut: it ends in the middle of frame {}; `tcpdump -r FILE -w WHOLE` keeps the \
+         {frames} before",
+        path.display(),
+        frames + 1,
+    ))
 }
 
 type Source = BufReader<Box<dyn Read + Send>>;
