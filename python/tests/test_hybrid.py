@@ -158,7 +158,8 @@ def test_logs_are_read_and_bad_lines_said(halfwink: Halfwink, tmp_path: Path) ->
         # As many bytes each, and never two at a time: 1.5 ms and 0.2295 ms for each kilobyte.
         assert run["p99_ms"] == pytest.approx(1.5 + 20 * 0.2295, rel=0.01)
         told = halfwink(*words).err
-        assert f"{load}: 1 bad lines left out; {where}" in told
+        assert f"{load}: read as " in told
+        assert f"; left out: bad lines ({where}: " in told
     (tmp_path / "b.log").write_text("nonsense\n" * 2000)
     wrong = halfwink("hybrid", "--load", "log:b.log")
     assert wrong.status == 2
