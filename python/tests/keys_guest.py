@@ -154,7 +154,7 @@ def _words(kernel: Path, initrd: Path) -> list[str]:
         *("-machine", "pc", "-accel", "tcg", "-cpu", "max", "-smp", "1"),
         *("-m", str(RAM_MIB), "-nodefaults", "-no-user-config", "-no-reboot", "-nographic"),
         *("-serial", "stdio", "-monitor", "none", "-kernel", str(kernel), "-initrd", str(initrd)),
-        *("-append", "console=ttyS0 quiet panic=-1 random.trust_cpu=on net.ifnames=0"),
+        *("-append", "console=ttyS0 quiet no_timer_check panic=-1 random.trust_cpu=on net.ifnames=0"),
     ]
 
 

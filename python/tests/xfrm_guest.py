@@ -116,7 +116,7 @@ def _words(kernel: Path, initrd: Path) -> list[str]:
         *("-machine", "pc", "-accel", "tcg", "-cpu", "max"),
         *("-m", str(RAM_MIB), "-nodefaults", "-no-user-config", "-no-reboot", "-nographic"),
         *("-serial", "stdio", "-monitor", "none", "-kernel", str(kernel), "-initrd", str(initrd)),
-        *("-append", "console=ttyS0 quiet panic=-1 random.trust_cpu=on net.ifnames=0"),
+        *("-append", "console=ttyS0 quiet no_timer_check panic=-1 random.trust_cpu=on net.ifnames=0"),
     ]
     # Whole packets with checksums: nothing is left to hardware that is not there.
     plain = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,romfile="
