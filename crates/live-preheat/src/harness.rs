@@ -294,4 +294,4 @@ impl Harness {
 
 const FAILED: &str = "another thread failed";
 const SILENT: &str = "the thread in the server does not answer";
-const PATIENCE_NS: u64 = 20_000_000_000;
+const PATIENCE_NS: u64 = 1_000_000_000;

@@ -7,7 +7,6 @@
 use core::arch::x86_64::{_mm_clflush, _mm_lfence, _mm_mfence, _mm_prefetch, _MM_HINT_T0};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crate::judge::beyond;
 use crate::shared::{wake, Operation, Shared, Slot};
 use halfwink_live::clock::{ticks, ticks_fenced};
 use halfwink_live::sys;
@@ -141,29 +140,20 @@ fn fetch(address: u64) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address as *const i8) };
 }
 
-/// How much longer a first load of each line takes than a second, by a system call that reads eight
-/// bytes: of the signals to hold back, all of which the thread holds back anyway. Memory that is
-/// gone is an error of the kernel's.
+/// One load of each line, by a system call that reads eight bytes: of the signals to hold back, all
+/// of which the thread holds back anyway. Memory that is gone is an error of the kernel's.
 fn time(slot: &Slot, count: usize) -> usize {
     for (word, out) in slot.words[..count].iter().zip(&slot.ticks) {
         let address = word.load(Ordering::Relaxed);
         // Elsewhere in its page, so that the time is not that of the translation.
         read(address ^ (PAGE / 2));
-        out.store(beyond(time_read(address), time_read(address)), Ordering::Relaxed);
+        let begun = ticks_fenced();
+        let answer = read(address);
+        let took = ticks_fenced() - begun;
+        let took = if sys::is_error(answer) { u32::MAX } else { took as u32 };
+        out.store(took, Ordering::Relaxed);
     }
     count
-}
-
-/// Ticks of one load; `u32::MAX` if it fails.
-fn time_read(address: u64) -> u32 {
-    let begun = ticks_fenced();
-    let answer = read(address);
-    let took = ticks_fenced() - begun;
-    if sys::is_error(answer) {
-        u32::MAX
-    } else {
-        took as u32
-    }
 }
 
 fn read(address: u64) -> i64 {

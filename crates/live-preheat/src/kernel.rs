@@ -6,8 +6,6 @@ use std::path::Path;
 
 /// Bytes of a line.
 pub const LINE: u64 = 64;
-/// Lines of half a page.
-pub const HALF_PAGE: u64 = crate::maps::PAGE / LINE / 2;
 
 /// The kernel's image in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,15 +40,6 @@ impl Image {
     #[must_use]
     pub fn allows(&self, line: u64) -> bool {
         self.text.contains(&line) || self.allowed.iter().any(|range| range.contains(&line))
-    }
-
-    /// Another line of the same page that may be read, far from this one: a read of it brings the
-    /// translation. The line itself if there is none.
-    #[must_use]
-    pub fn beside(&self, line: u64) -> u64 {
-        let page = line & !(2 * HALF_PAGE - 1);
-        let others = (0..2 * HALF_PAGE).map(|n| page + ((line ^ HALF_PAGE) + n) % (2 * HALF_PAGE));
-        others.into_iter().find(|other| self.allows(*other)).unwrap_or(line)
     }
 
     /// All lines that may be read.

@@ -15,8 +15,7 @@ use halfwink_policy::preheat::estimate::{Dump, Estimate};
 use halfwink_policy::preheat::LineSet;
 
 use crate::bpf;
-use crate::judge::{beyond, Calibration};
-use crate::kernel::{Image, HALF_PAGE, LINE};
+use crate::kernel::{Image, LINE};
 use crate::maps::{self, Mapping, Pages, Seen};
 use crate::place::{Evictor, Place};
 use crate::set::Lines;
@@ -29,8 +28,8 @@ const PARTS: usize = 17;
 /// Calibrations at most, and how long at least they are tried.
 const TRIES: usize = 40;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the thread in the server may take, in nanoseconds.
-const PATIENCE_NS: u64 = 20_000_000_000;
+/// Timeout of the thread in the server, in nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Tools of the learning rounds.
 #[derive(Debug)]
@@ -74,15 +73,14 @@ pub struct Kind {
     pub common: usize,
     /// Number of these that were not quick without a request.
     pub kept: usize,
-    /// How much longer the first load of a line takes than the second: of nine in ten cached lines
-    /// at most this. Nanoseconds for the kernel, ticks otherwise.
+    /// Time of a load that is cached, and the least of one that is not: nanoseconds for the kernel,
+    /// ticks otherwise.
     pub warm: u32,
-    /// The same of lines that are not cached: of nine in ten at least this.
+    /// Least time of a load that is not cached; see `warm`.
     pub cold: u32,
 }
 
-/// Times lines of a kind, in the order of a list: how much longer a first load takes than a second
-/// (`judge::beyond`).
+/// Function that times lines of a kind, in the order of a list.
 type Probe<'a> = Box<dyn FnMut(&[u64]) -> Result<Vec<u32>, String> + 'a>;
 
 impl Learner<'_> {
@@ -125,9 +123,9 @@ impl Learner<'_> {
             learned.kinds.push(kind);
             return Ok(LineSet::new());
         }
-        let told = self.calibrate(name, &candidates, &mut probe)?;
-        (kind.warm, kind.cold) = (told.warm, told.cold);
-        let limit = told.limit();
+        let (warm, cold) = self.calibrate(&candidates, &mut probe)?;
+        (kind.warm, kind.cold) = (warm, cold);
+        let limit = warm.midpoint(cold);
         let mut left = candidates;
         let mut estimate = Estimate::new();
         let rounds = &mut learned.rounds;
@@ -182,33 +180,28 @@ impl Learner<'_> {
         Ok(quick)
     }
 
-    /// Times cached lines and others. Once more where another program had the CPU.
-    fn calibrate(
-        &self,
-        name: &str,
-        candidates: &[u64],
-        probe: &mut Probe<'_>,
-    ) -> Result<Calibration, String> {
+    /// Returns the times of cached loads (the median) and of others (a quick one: those that also
+    /// miss translations take much longer). Measures once more where another process had the CPU.
+    fn calibrate(&self, candidates: &[u64], probe: &mut Probe<'_>) -> Result<(u32, u32), String> {
         let step = (candidates.len() / 512).max(1);
         let mut list: Vec<u64> = candidates.iter().copied().step_by(step).take(512).collect();
         shuffle(&mut list, 1);
         probe(&list)?;
         let (began, mut tries) = (Instant::now(), 0);
-        let Calibration { warm, cold } = loop {
+        let (warm, cold) = loop {
             self.evict();
-            let cold = probe(&list)?;
-            let told = Calibration::new(probe(&list)?, cold);
-            if told.is_clear() {
-                return Ok(told);
+            let (cold, warm) = (rank(probe(&list)?, 10), rank(probe(&list)?, 2));
+            if cold >= warm + warm / 2 {
+                return Ok((warm, cold));
             }
             tries += 1;
             if tries >= TRIES && began.elapsed() >= PATIENCE {
-                break told;
+                break (warm, cold);
             }
         };
         Err(format!(
-            "{name}: first loads take {warm} longer than second ones if cached, and {cold} after \
-             emptying the caches: no set can be told on this machine"
+            "loads take {warm} cached and {cold} after emptying the caches: no set can be told on \
+             this machine"
         ))
     }
 
@@ -262,8 +255,7 @@ impl Learner<'_> {
                     let file = &seen[(line >> FILE_SHIFT) as usize];
                     // Elsewhere in its page, so that the time is not that of the translation.
                     file.line((line ^ HALF_PAGE) & FILE_LINES).map(time_load);
-                    file.line(line & FILE_LINES)
-                        .map_or(u32::MAX, |at| beyond(time_load(at), time_load(at)))
+                    file.line(line & FILE_LINES).map_or(u32::MAX, time_load)
                 };
                 list.iter().map(time).collect()
             }))
@@ -281,6 +273,7 @@ impl Learner<'_> {
     }
 }
 
+const HALF_PAGE: u64 = maps::PAGE / LINE / 2;
 const FILE_SHIFT: u32 = 40;
 const FILE_LINES: u64 = (1 << FILE_SHIFT) - 1;
 
@@ -311,6 +304,12 @@ fn time_load(at: *const u8) -> u32 {
     // SAFETY: `Seen::line` gave it, of a mapping that lasts.
     unsafe { at.read_volatile() };
     (ticks_fenced() - begun) as u32
+}
+
+/// The value with one in `part` of all below it.
+fn rank(mut all: Vec<u32>, part: usize) -> u32 {
+    all.sort_unstable();
+    all.get(all.len() / part).copied().unwrap_or(0)
 }
 
 /// Another order for each seed, the same each time (Fisher and Yates; SplitMix64).

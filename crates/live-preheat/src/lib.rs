@@ -17,7 +17,6 @@ pub mod client;
 #[cfg(feature = "host")]
 pub mod daemon;
 pub mod helper;
-pub mod judge;
 pub mod shared;
 
 #[cfg(feature = "host")]

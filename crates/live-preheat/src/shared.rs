@@ -26,7 +26,7 @@ const SLOTS_AT: usize = 4096;
 pub enum Operation {
     /// Prefetch the runs of the list.
     Load = 1,
-    /// Time a first and a second load of each line of the list (`judge::beyond`).
+    /// Time one load of each line of the list.
     Time = 2,
     /// Flush the lines of the runs of the list: measurements only.
     Flush = 3,
