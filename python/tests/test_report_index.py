@@ -85,7 +85,7 @@ addEventListener("load", () => {
   const found = {inner: innerWidth, wider: document.documentElement.scrollWidth - innerWidth};
   found.paper = getComputedStyle(document.body).backgroundColor;
   const words = document.getElementById("words");
-  words.value = "3 TECH  long";
+  words.value = "3 TECH  longlong";
   words.dispatchEvent(new Event("input"));
   found.left = [...document.querySelectorAll("li")].filter((li) => li.checkVisibility()).length;
   found.said = document.getElementById("shown").textContent;
