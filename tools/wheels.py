@@ -80,7 +80,8 @@ def main() -> int:
     sized = [
         size for name, size in files.sizes(out) if name.startswith("halfwink-") and "cp3" in name
     ]
-    if any(size >= LIMIT_MB for size in sized):
+    # Only link-time optimisation makes it as small as what is published.
+    if asked.profile == "dist" and any(size >= LIMIT_MB for size in sized):
         print(f"the base wheel must stay under {LIMIT_MB:g} MB", file=sys.stderr)
         return 1
     return 0

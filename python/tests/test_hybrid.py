@@ -150,7 +150,7 @@ def test_logs_are_read_and_bad_lines_said(halfwink: Halfwink, tmp_path: Path) ->
     line = '127.0.0.1 - - [10/Oct/2000:13:55:{:02} -0700] "GET / HTTP/1.0" 200 20000'
     lines = [line.format(second) for second in range(60)]
     (tmp_path / "a.log").write_text("\n".join([*lines[:9], "nonsense", *lines[9:]]) + "\n")
-    rows = ["0,20000", "1,many", *(f"{second},20000" for second in range(2, 60))]
+    rows = ["0.0,20000", "0.5,many", *(f"{half / 2},20000" for half in range(2, 120))]
     (tmp_path / "a.csv").write_text("\n".join(["time,bytes", *rows]) + "\n")
     for load, bad, where in (("log:a.log", 1, "line 10"), ("log:a.csv", 1, "line 3")):
         words = ("hybrid", "--policy", "hybrid", "--load", load)
