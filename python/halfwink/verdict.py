@@ -246,10 +246,10 @@ class Judged:
         one = ONE.get(self.group.world, "machine")
         if self.is_closed:
             saved, whole = wording.si(then - now), wording.si(then)
-            line = f"At that rate it saves {saved}W of the {one}'s {whole}W"
+            line = f"saves {saved}W of the {one}'s {whole}W"
             if self.is_same_rate(best):
-                return [f"{line}, at {self._rate(self.base)}."]
-            return [f"{line}, with the idle floor for the time left."]
+                return [f"At this rate, {self._rate(self.base)}, that {line}."]
+            return [f"At that rate it {line}, with its idle floor for the time left."]
         kwh = wording.figure((then - now) * HOURS_A_YEAR / 1000)
         line = f"At this load that saves {wording.si(then - now)}W of the {one}'s "
         return [f"{line}{wording.si(then)}W: {kwh} kWh per {one} and year."]
