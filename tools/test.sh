@@ -29,7 +29,8 @@ workers=${HALFWINK_WORKERS:-$((cpus < 2 ? cpus : 2))}
 
 python_tests() {
     # A file's tests share what they start; files do not.
-    "$bin/pytest" -q -rs -n "$workers" --dist loadfile --shards "$1" ${2:-}
+    # One word: pytest reads a word apart as a file before it has heard of the option.
+    "$bin/pytest" -q -rs -n "$workers" --dist loadfile "--shards=$1" ${2:-}
 }
 
 install() {

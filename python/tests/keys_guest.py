@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import guest_console
 import xfrm_guest
 from guest_console import Console, GuestError
 
@@ -65,9 +66,6 @@ ip -n rt link set rt1 up; ip -n peer link set p0 up
 ip -n gen route add default via 10.1.0.1
 ip -n peer route add 10.1.0.0/24 via {ROUTER} src {BEHIND}
 """
-
-#: No timer is checked: on a busy host the emulated one is late.
-KERNEL = "net.ifnames=0 no_timer_check"
 
 
 def build() -> tuple[Path, Path]:
@@ -157,7 +155,7 @@ def _words(kernel: Path, initrd: Path) -> list[str]:
         *("-machine", "pc", "-accel", "tcg", "-cpu", "max", "-smp", "1"),
         *("-m", str(RAM_MIB), "-nodefaults", "-no-user-config", "-no-reboot", "-nographic"),
         *("-serial", "stdio", "-monitor", "none", "-kernel", str(kernel), "-initrd", str(initrd)),
-        *("-append", f"console=ttyS0 quiet panic=-1 random.trust_cpu=on {KERNEL}"),
+        *("-append", guest_console.BOOT),
     ]
 
 

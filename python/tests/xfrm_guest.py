@@ -17,6 +17,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import guest_console
 from guest_console import Console
 
 from halfwink.bed import Bed
@@ -51,6 +52,7 @@ SINK = ("10.3.0.2/24", "fd03::2/64")
 #: the kernel that it reaches, without an answer.
 BEHIND_SINK, BEHIND_GENERATOR = ("198.18.0.0/15", "2001:2::/48"), ("192.0.2.0/24", "2001:db8::/32")
 
+#: The shell's own `read` begins a line anew when a child ends beneath it, and loses what it had.
 INIT = """#!/halfwink/busybox sh
 /halfwink/busybox --install -s /bin
 export PATH=/bin
@@ -62,12 +64,9 @@ while read -r module; do insmod "/halfwink/$module" || echo "insmod $module fail
     </halfwink/order
 ip() { /halfwink/ip "$@"; }
 echo; echo @ready
-while read -r line; do eval "$line" 2>&1; echo "@done $?"; done
+while line=$(head -n 1); do eval "$line" 2>&1; echo "@done $?"; done
 poweroff -f
 """
-
-#: No timer is checked: on a busy host the emulated one is late.
-KERNEL = "net.ifnames=0 no_timer_check"
 
 
 def with_libraries(binary: Path) -> list[Path]:
@@ -119,7 +118,7 @@ def _words(kernel: Path, initrd: Path) -> list[str]:
         *("-machine", "pc", "-accel", "tcg", "-cpu", "max"),
         *("-m", str(RAM_MIB), "-nodefaults", "-no-user-config", "-no-reboot", "-nographic"),
         *("-serial", "stdio", "-monitor", "none", "-kernel", str(kernel), "-initrd", str(initrd)),
-        *("-append", f"console=ttyS0 quiet panic=-1 random.trust_cpu=on {KERNEL}"),
+        *("-append", guest_console.BOOT),
     ]
     # Whole packets with checksums: nothing is left to hardware that is not there.
     plain = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,romfile="
