@@ -34,7 +34,7 @@ DEFAULT_MACHINE = "ev6-4"
 #: fewer CPUs than the workload.
 DEFAULT_MACHINES = {
     WORLD: DEFAULT_MACHINE,
-    "node": "golden-cove-56",
+    NODE: "golden-cove-56",
     "switching": "alpha@sim-cs",
     "storage": "westmere-ex",
 }
@@ -49,13 +49,13 @@ ONE_OF_EACH = ("idle-menu", "idle-gate", "mapg-counter", "tap", "oracle")
 #: what is proposed, alone and together.
 ON_A_NODE = ("menu", "teo", "c1", "c6a", "pc1a", "c6a+package-sleep", "c6a+package-sleep+packing")
 #: Of worlds in which not all are compared where no technique is named.
-USUAL = {WORLD: ONE_OF_EACH, "node": ON_A_NODE}
+USUAL = {WORLD: ONE_OF_EACH, NODE: ON_A_NODE}
 #: What others are compared with, in the worlds that know it.
 BASELINE = "always-on"
 #: The same of worlds in which it is another: on a server of today, what Linux does.
-BASELINES = {"node": "menu"}
+BASELINES = {NODE: "menu"}
 #: Worlds whose workloads have a load behind them: ``nginx@30``.
-LOADED = ("node", "server")
+LOADED = (NODE, "server")
 
 
 def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> list[str]:
@@ -179,7 +179,8 @@ def default_world(
     A service with a profile is played on a server of today. What names a chip, a technique or a
     value that only chips have, or a part of a run (``on_a_chip``), is played on a chip.
     """
-    if on_a_chip or not {path.split(".")[0] for path, _ in pairs(set)} <= _node_keys():
+    values = {path.split(".")[0] for path, _ in pairs(set)}
+    if on_a_chip or (values and not values <= _node_values()):
         return WORLD
     if machine is not None:
         known = {info["name"] for info in machines(NODE)}
@@ -197,10 +198,11 @@ def default_world(
     return NODE if services_of and services_of <= profiled else WORLD
 
 
-def _node_keys() -> frozenset[str]:
-    """Returns the first names of all values of a server of today."""
+def _node_values() -> frozenset[str]:
+    """Returns the first names of all values that can be set of a server of today."""
     machine = root() / f"machines/{NODE}/{DEFAULT_MACHINES[NODE]}.toml"
-    return frozenset(tomllib.loads(machine.read_text())) | {"requests", "seed", "flows"}
+    options = next(world["options"] for world in _core.worlds() if world["name"] == NODE)
+    return frozenset(tomllib.loads(machine.read_text())) | {o["name"] for o in options}
 
 
 def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:

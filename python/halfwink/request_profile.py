@@ -23,6 +23,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.library import root
 from halfwink.results import Results
+from halfwink.service import cumulative
 
 #: With more requests under way in the mean than this, latencies hold waits for others.
 ALONE = 0.2
@@ -334,16 +335,7 @@ def _law(
 
 def _points(buckets: pl.DataFrame, longest_us: float, mean_us: float) -> str:
     """Limits of a histogram's buckets and what lies below each, scaled to a mean."""
-    total = int(buckets["count"].sum())
-    points: list[tuple[float, float]] = []
-    below = 0
-    for row in buckets.iter_rows(named=True):
-        start = (row["from_ns"] * 1e-3, below / total)
-        if not points or points[-1][0] < start[0]:
-            points.append(start)
-        below += row["count"]
-        points.append((min(row["to_ns"] * 1e-3, longest_us), below / total))
-    return _written(points, mean_us)
+    return _written(cumulative(buckets, 1e-3, longest_us), mean_us)
 
 
 def _written(points: list[tuple[float, float]], mean_us: float | None = None) -> str:

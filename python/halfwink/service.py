@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
+
 from halfwink.comparison import compare
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
@@ -158,20 +160,29 @@ def _side(found: Results, workload: str, technique: str) -> Side:
     return Side(run["machine"], count, in_flight, alone, points, mean_ms, idle_w, busy_w)
 
 
+def cumulative(
+    buckets: pl.DataFrame, unit_per_ns: float, longest: float
+) -> list[tuple[float, float]]:
+    """Returns the limits of a histogram's buckets, in another unit and up to the longest value
+    that was seen, and the share of values below each."""
+    total = int(buckets["count"].sum())
+    points: list[tuple[float, float]] = []
+    below = 0
+    for row in buckets.iter_rows(named=True):
+        start = (row["from_ns"] * unit_per_ns, below / total)
+        if not points or points[-1][0] < start[0]:
+            points.append(start)
+        below += row["count"]
+        points.append((min(row["to_ns"] * unit_per_ns, longest), below / total))
+    return points
+
+
 def _points(
     found: Results, technique: str, longest_ms: float, mean_ms: float
 ) -> list[tuple[float, float]]:
     """Limits of the histogram's buckets, and what lies below each."""
     buckets = found.histograms.filter(histogram="latency", technique=technique).sort("from_ns")
-    total = int(buckets["count"].sum())
-    points: list[tuple[float, float]] = []
-    below = 0
-    for row in buckets.iter_rows(named=True):
-        start = (row["from_ns"] * 1e-6, below / total)
-        if not points or points[-1][0] < start[0]:
-            points.append(start)
-        below += row["count"]
-        points.append((min(row["to_ns"] * 1e-6, longest_ms), below / total))
+    points = cumulative(buckets, 1e-6, longest_ms)
     pairs = list(pairwise(points))
     mean = sum((high[1] - low[1]) * (low[0] + high[0]) / 2 for low, high in pairs)
     return [(ms * mean_ms / mean, share) for ms, share in points]

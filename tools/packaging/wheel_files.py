@@ -1,6 +1,6 @@
 """What each wheel holds, and how a wheel is written.
 
-The base wheel is maturin's, stripped, with ``halfwink/data`` in it: a clone's machines, studies,
+The base wheel is the package with ``halfwink/data`` in it: a clone's machines, studies,
 targets and some workloads. The others add files to the same package, laid out the same way.
 """
 

@@ -7,7 +7,7 @@ use halfwink_inputs::Share;
 
 /// Longer lines are bad.
 pub(crate) const LONGEST_LINE: u64 = 1 << 16;
-/// So many bad lines are kept as examples.
+/// Number of bad lines that are kept as examples.
 const EXAMPLES: usize = 5;
 
 /// Why arrivals could not be read.

@@ -89,7 +89,7 @@ pub struct RunResult {
     pub duration: Time,
     /// Precision of the results.
     pub precision: Precision,
-    /// Its parts, to compare with those of another technique: work is instructions.
+    /// Parts of the run, to compare with those of another technique: work is instructions.
     pub pieces: Vec<Piece>,
 }
 

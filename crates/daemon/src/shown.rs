@@ -9,7 +9,7 @@ pub(crate) fn values<'a, V: std::fmt::Display + 'a>(
     set.into_iter().map(|(path, value)| (path.clone(), value.to_string())).collect()
 }
 
-/// The same as results show them: `path=value path=value`.
+/// Formats set values as results show them: `path=value path=value`.
 pub(crate) fn shown(values: &[(String, String)]) -> String {
     let all: Vec<String> = values.iter().map(|(path, value)| format!("{path}={value}")).collect();
     all.join(" ")

@@ -11,7 +11,7 @@ pub struct LineError {
     pub line: u64,
     /// The line, or its beginning.
     pub found: String,
-    /// What was expected.
+    /// Description of a valid line.
     pub expected: &'static str,
 }
 

@@ -61,7 +61,7 @@ pub struct Run {
     pub latency: Latencies,
     /// Precision of mean latency, its 99th percentile and power under this profile.
     pub precision: Precision,
-    /// Its parts, to compare with those of another run of the same traffic.
+    /// Parts of the run, to compare with those of another run of the same traffic.
     pub pieces: Vec<Piece>,
     /// Changes of cores or P-state.
     pub changes: u64,

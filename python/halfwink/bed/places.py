@@ -257,14 +257,20 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            # The name before may hold anything, brackets too.
-            if int(stat.rpartition(")")[2].split()[1]) == pid:
+            stat = _stat(int(entry.name))
+            if stat is not None and int(stat[1]) == pid:
                 found.append(int(entry.name))
     return found
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Returns the fields of a process behind its name, its state first; None if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name before may hold anything, brackets too.
+    return text.rpartition(")")[2].split()
 
 
 def wait_for_child(pid: int) -> int:
@@ -286,11 +292,8 @@ def wait_for_child(pid: int) -> int:
 
 def _has_ended(pid: int) -> bool:
     """Returns whether a process has ended, also if its parent has not waited for it yet."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] == "Z"
+    stat = _stat(pid)
+    return stat is None or stat[0] == "Z"
 
 
 def _inner_pid(pid: int) -> int:

@@ -111,7 +111,7 @@ fn named(cell: &[u8]) -> (String, Option<Unit>) {
 /// The delimiter of a header.
 pub(super) fn delimiter(header: &[u8]) -> u8 {
     let count = |byte: u8| header.iter().filter(|it| **it == byte).count();
-    // Of equals the first.
+    // The first of equals wins.
     b",;\t|".iter().copied().rev().max_by_key(|byte| count(*byte)).unwrap_or(b',')
 }
 

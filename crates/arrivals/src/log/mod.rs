@@ -98,7 +98,7 @@ impl Unit {
 /// Place of a request in its second, if its log keeps whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Those of a second at equal distances.
+    /// Spreads the requests of a second at equal distances.
     Even,
     /// At random times: as a Poisson process with that many arrivals.
     Random {

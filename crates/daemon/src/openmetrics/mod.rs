@@ -74,7 +74,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// What meters of this machine say; nothing, where there are none.
+/// Writes the joules that meters of this machine have measured, if it has any.
 fn meters(page: &mut Page, measured: &Measured) {
     if measured.meters.is_empty() {
         return;

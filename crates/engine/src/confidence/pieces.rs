@@ -8,7 +8,7 @@ pub struct Piece {
     pub stratum: u32,
     /// Units of work that were done in it.
     pub work: u64,
-    /// Its length, in seconds.
+    /// Length of the piece, in seconds.
     pub seconds: f64,
     /// Energy of everything in it, in joules.
     pub energy_j: f64,
