@@ -158,7 +158,8 @@ pub enum Change {
 
 impl Template {
     /// The description with values changed, and how many there were to change: a `*` in a path
-    /// stands for any part of a key, or for each element of a list.
+    /// stands for any part of a key, or for each element of a list. A table of a list also goes by
+    /// its `name`.
     ///
     /// # Errors
     /// If what is to be multiplied is no number, or what is to be copied is not there.
@@ -208,8 +209,8 @@ fn visit(item: &mut toml_edit::Item, keys: &[&str], act: &mut dyn FnMut(&mut tom
         return;
     };
     if let Some(tables) = item.as_array_of_tables_mut() {
-        let each = tables.iter_mut().enumerate().filter(|(n, _)| matches(key, &n.to_string()));
-        for (_, table) in each {
+        let each = tables.iter_mut().enumerate();
+        for (_, table) in each.filter(|(n, table)| is_meant(key, *n, *table)) {
             visit_table(table, rest, act);
         }
     } else if let Some(table) = item.as_table_like_mut() {
@@ -217,11 +218,20 @@ fn visit(item: &mut toml_edit::Item, keys: &[&str], act: &mut dyn FnMut(&mut tom
             visit(inner, rest, act);
         }
     } else if let Some(list) = item.as_array_mut() {
-        let each = list.iter_mut().enumerate().filter(|(n, _)| matches(key, &n.to_string()));
-        for (_, value) in each {
+        let meant = |n, value: &toml_edit::Value| match value.as_inline_table() {
+            Some(table) => is_meant(key, n, table),
+            None => matches(key, &n.to_string()),
+        };
+        for (_, value) in list.iter_mut().enumerate().filter(|(n, value)| meant(*n, value)) {
             visit_value(value, rest, act);
         }
     }
+}
+
+/// Returns whether a pattern means this table of a list, by its place or its name.
+fn is_meant(pattern: &str, place: usize, table: &dyn toml_edit::TableLike) -> bool {
+    matches(pattern, &place.to_string())
+        || name_of(table).is_some_and(|name| matches(pattern, &name))
 }
 
 fn visit_table(
@@ -289,24 +299,103 @@ fn parsed_value(value: &str) -> toml_edit::Value {
     parsed.unwrap_or_else(|| value.into())
 }
 
-/// Returns the place of the value at `path` in a document.
+/// Returns the place of the value at `path` in a document. A table in a list is named by its
+/// `name`, or by its place from 0: `idle_states.c6.exit_us`, `wake_up.equation.0.alpha`.
 fn slot<'a>(
-    mut table: &'a mut dyn toml_edit::TableLike,
+    table: &'a mut dyn toml_edit::TableLike,
     path: &str,
 ) -> Result<&'a mut toml_edit::Value, String> {
     let keys: Vec<&str> = path.split('.').collect();
-    let (last, parents) = keys.split_last().expect("split yields at least one part");
-    for (depth, key) in parents.iter().enumerate() {
-        if !table.get(key).is_some_and(toml_edit::Item::is_table_like) {
-            return Err(unknown_key(table, key, &keys[..depth]));
+    slot_below(table, &keys, 0)
+}
+
+fn slot_below<'a>(
+    table: &'a mut dyn toml_edit::TableLike,
+    keys: &[&str],
+    depth: usize,
+) -> Result<&'a mut toml_edit::Value, String> {
+    let (key, parents) = (keys[depth], &keys[..depth]);
+    let is_last = depth + 1 == keys.len();
+    let found = |item: &toml_edit::Item| if is_last { item.is_value() } else { has_keys(item) };
+    if !table.get(key).is_some_and(found) {
+        return Err(unknown_key(table, key, parents));
+    }
+    let item = table.get_mut(key).expect("it was found");
+    if is_last {
+        return Ok(item.as_value_mut().expect("it is a value"));
+    }
+    if item.is_table_like() {
+        return slot_below(item.as_table_like_mut().expect("it is a table"), keys, depth + 1);
+    }
+    let wanted = keys[depth + 1];
+    let known: Vec<Option<String>> = tables(item).map(name_of).collect();
+    let Some(place) = place(known.iter().map(Option::as_deref), wanted) else {
+        return Err(unknown_name(&known, wanted, &keys[..=depth]));
+    };
+    let inner = table_at(item, place).expect("it was counted");
+    if depth + 2 == keys.len() {
+        let path = keys.join(".");
+        return Err(format!("`{path}` is a table; name one of its keys: {}", keys_of(inner)));
+    }
+    slot_below(inner, keys, depth + 2)
+}
+
+/// Returns whether there is a table or a list of tables behind this key.
+fn has_keys(item: &toml_edit::Item) -> bool {
+    item.is_table_like() || tables(item).next().is_some()
+}
+
+/// The tables of a list, in order; none if it holds anything else.
+fn tables(item: &toml_edit::Item) -> Box<dyn Iterator<Item = &dyn toml_edit::TableLike> + '_> {
+    let inline = |value: &toml_edit::Value| value.is_inline_table();
+    match (item.as_array_of_tables(), item.as_array()) {
+        (Some(list), _) => Box::new(list.iter().map(|table| table as &dyn toml_edit::TableLike)),
+        (None, Some(list)) if list.iter().all(inline) => {
+            let inner = list.iter().filter_map(toml_edit::Value::as_inline_table);
+            Box::new(inner.map(|table| table as &dyn toml_edit::TableLike))
         }
-        let found = table.get_mut(key).and_then(toml_edit::Item::as_table_like_mut);
-        table = found.expect("it is a table");
+        _ => Box::new(std::iter::empty()),
     }
-    if !table.get(last).is_some_and(toml_edit::Item::is_value) {
-        return Err(unknown_key(table, last, parents));
+}
+
+fn table_at(item: &mut toml_edit::Item, place: usize) -> Option<&mut dyn toml_edit::TableLike> {
+    if item.is_array_of_tables() {
+        let table = item.as_array_of_tables_mut()?.get_mut(place)?;
+        return Some(table as &mut dyn toml_edit::TableLike);
     }
-    Ok(table.get_mut(last).and_then(toml_edit::Item::as_value_mut).expect("it is a value"))
+    let table = item.as_array_mut()?.get_mut(place)?.as_inline_table_mut()?;
+    Some(table as &mut dyn toml_edit::TableLike)
+}
+
+/// Returns the name of a table of a list.
+fn name_of(table: &dyn toml_edit::TableLike) -> Option<String> {
+    table.get("name").and_then(toml_edit::Item::as_str).map(str::to_owned)
+}
+
+/// The place of the table that is meant in a list of tables with these names.
+fn place<'a>(
+    names: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
+    wanted: &str,
+) -> Option<usize> {
+    let by_name = names.clone().position(|name| name == Some(wanted));
+    by_name.or_else(|| wanted.parse().ok().filter(|&place| place < names.len()))
+}
+
+fn keys_of(table: &dyn toml_edit::TableLike) -> String {
+    table.iter().map(|(key, _)| key).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown_name(known: &[Option<String>], wanted: &str, parents: &[&str]) -> String {
+    let place = parents.join(".");
+    let names: Vec<&str> = known.iter().flatten().map(String::as_str).collect();
+    if names.is_empty() {
+        return format!("no place `{wanted}` in {place}; it has 0 to {}", known.len() - 1);
+    }
+    let hint = match nearest(wanted, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("it has {}", names.join(", ")),
+    };
+    format!("no `{wanted}` in {place}; {hint}")
 }
 
 fn unknown_key(table: &dyn toml_edit::TableLike, key: &str, parents: &[&str]) -> String {
@@ -425,6 +514,35 @@ mod tests {
         assert_eq!(set.text, "[work]\nsize = { law = \"fixed\", value = 4.5 }\n");
         let wrong = set_value(&input, "work.size.valu", "4.5").unwrap_err().to_string();
         assert!(wrong.contains("did you mean `value`"), "{wrong}");
+    }
+
+    #[test]
+    fn tables_of_a_list_go_by_their_name_or_place() {
+        let text = "[[s]]\nname = \"c1e\" # one\nexit = 2.0\n[[s]]\nname = \"c6\"\nexit = 290.0\n\
+                    loses = { l2 = true }\n[w]\n\
+                    e = [{ name = \"a\", x = 1 }, { name = \"b\", x = 2 }]\n\
+                    p = [{ x = 1 }, { x = 2 }]\nq = [1, 2]\n";
+        let input = Input::new("m.toml", text);
+        let set = |path, value| set_value(&input, path, value).map(|input| input.text);
+        assert_eq!(set("s.c6.exit", "170").unwrap(), text.replace("290.0", "170"));
+        assert_eq!(set("s.0.exit", "3").unwrap(), text.replace("exit = 2.0", "exit = 3"));
+        assert_eq!(set("s.c6.loses.l2", "false").unwrap(), text.replace("true", "false"));
+        assert_eq!(set("w.e.b.x", "7").unwrap(), text.replace("x = 2 }]\np", "x = 7 }]\np"));
+        assert_eq!(set("w.p.1.x", "7").unwrap(), text.replace("x = 2 }]\nq", "x = 7 }]\nq"));
+        assert_eq!(set("w.q", "[3]").unwrap(), text.replace("[1, 2]", "[3]"));
+        let error = |path| set(path, "1").unwrap_err().to_string();
+        assert_eq!(error("s.c7.exit"), "m.toml: no `c7` in s; did you mean `c6`?");
+        assert_eq!(error("s.deep.exit"), "m.toml: no `deep` in s; it has c1e, c6");
+        assert_eq!(error("s.2.exit"), "m.toml: no `2` in s; it has c1e, c6");
+        assert_eq!(error("w.p.2.x"), "m.toml: no place `2` in w.p; it has 0 to 1");
+        assert_eq!(error("s.c6.exi"), "m.toml: unknown key `exi` in s.c6; did you mean `exit`?");
+        let whole = "`s.c6` is a table; name one of its keys: name, exit, loses";
+        assert_eq!(error("s.c6"), format!("m.toml: {whole}"));
+        assert!(error("w.q.0.x").contains("unknown key `q` in w"), "{}", error("w.q.0.x"));
+        let template = Template::parse(input.clone()).unwrap();
+        let (changed, count) = template.changed(&[("s.c*.exit", Change::Times(2.0))]).unwrap();
+        assert_eq!((count, changed.text.contains("580")), (2, true));
+        assert_eq!(template.changed(&[("w.e.b.x", Change::Times(2.0))]).unwrap().1, 1);
     }
 
     #[test]
