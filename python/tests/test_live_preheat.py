@@ -307,7 +307,8 @@ def test_the_library_adds_no_instruction_to_a_request(tmp_path: Path) -> None:
         for attempt in range(4):
             for name, extra in (("with", library), ("without", {})):
                 least[name] = min(least[name], of_a_request(f"{name}-{attempt}", extra))
-            if least["with"] == pytest.approx(least["without"], rel=1e-3):
+            # Fewer, by what the time of day cost the others.
+            if least["with"] <= least["without"] * 1.001:
                 return
     raise AssertionError(least)
 
