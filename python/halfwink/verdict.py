@@ -125,6 +125,11 @@ class Judged:
         """Whether a faster technique does the same work in less time."""
         return self.base.get("load") == "closed"
 
+    @property
+    def is_assumed(self) -> bool:
+        """Whether its machine's watts are assumed, so that only per cent mean something."""
+        return self.base.get("power_basis") == "assumed"
+
     @cached_property
     def beyond(self) -> dict[str, str]:
         """By what it needs, the technique that saves most of what the best of today takes."""
@@ -178,7 +183,7 @@ class Judged:
 
     def row(self) -> Row:
         """Its row of :attr:`Verdict.winners`."""
-        watts = self.watts(self.winner)
+        watts = None if self.is_assumed else self.watts(self.winner)
         saved_w = watts[1] - watts[0] if watts else None
         best = self.group.rows[self.winner]
         cells: Row = {key: self.base[key] for key in KEYS}
@@ -208,8 +213,8 @@ class Judged:
             line = f"{today} uses the least energy of what runs today"
             cost = cost_of(self.group.rows[today], self.base)
             if not self.is_closed or self.is_same_rate(today):
-                each = f"({energy(now)} instead of {energy(then)} per {unit})"
-                return [f"{line}: {amount} {each}, {cost}."]
+                each = f" ({energy(now)} instead of {energy(then)} per {unit})"
+                return [f"{line}: {amount}{'' if self.is_assumed else each}, {cost}."]
             if self.watts(today) is not None:
                 rate = self._rate(self.base)
                 return [f"At {base}'s rate, {rate}, {line}: {amount}; at full speed it is {cost}."]
@@ -240,7 +245,7 @@ class Judged:
     def _power(self) -> list[str]:
         """What the best of today, or else the winner, saves in watts."""
         best, base = self.today, self.group.baseline
-        if best == base or (watts := self.watts(best)) is None:
+        if self.is_assumed or best == base or (watts := self.watts(best)) is None:
             return []
         now, then = watts
         one = ONE.get(self.group.world, "machine")
@@ -272,7 +277,7 @@ class Judged:
 
     def _beyond_watts(self, name: str) -> str:
         now, then = self.watts(name), self.watts(self.today)
-        if now is None or then is None:
+        if self.is_assumed or now is None or then is None:
             return ""
         return f" ({wording.si(then[0] - now[0])}W of {wording.si(then[0])}W)"
 
@@ -319,15 +324,18 @@ class Judged:
         if name == self.group.baseline or not known:
             return []
         unit = base["unit_of_work"]
-        now, then = (energy(r["energy_j_per_unit"]) for r in (row, base))
-        line = f"At full speed {name} uses the least energy per {unit}: {now} instead of {then}."
+        now, then = (r["energy_j_per_unit"] for r in (row, base))
+        amount = f"{energy(now)} instead of {energy(then)}"
+        if self.is_assumed:
+            amount = f"{fixed(100 * (1 - now / then))} % less"
+        line = f"At full speed {name} uses the least energy per {unit}: {amount}."
         return [f"{line} {self._at_full_speed(name)}"]
 
     def _at_full_speed(self, name: str) -> str:
-        does = [
-            f"{who} does {self._rate(r)} at {wording.si(r['energy_j'] / r['duration_s'])}W"
-            for who, r in ((name, self.group.rows[name]), (self.group.baseline, self.base))
-        ]
+        does: list[str] = []
+        for who, row in ((name, self.group.rows[name]), (self.group.baseline, self.base)):
+            watts = f" at {wording.si(row['energy_j'] / row['duration_s'])}W"
+            does.append(f"{who} does {self._rate(row)}{'' if self.is_assumed else watts}")
         return f"{does[0]}, {does[1]}."
 
     def _rate(self, row: Row) -> str:
@@ -441,6 +449,7 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
     line = f"All of it is modelled, from {wording.count(max(counts, default=0))} {unit}s a run"
     machines = runs["machine"].unique(maintain_order=True).to_list()
     line += f" on {machines[0]}" if len(machines) == 1 else ""
+    line += _assumed(judged)
     several = any(len(found) > 1 for one in judged for found in one.group.runs.values())
     known = [
         saved.is_known
@@ -455,6 +464,16 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
             f"{line}; in brackets: 95 % intervals of the difference, part by part of the same work."
         )
     return f"{line}; one run each, so no interval of the difference is known."
+
+
+def _assumed(judged: list[Judged]) -> str:
+    """What is known of watts that no meter read and no publication has."""
+    ends = {(o.base["power_low"], o.base["power_high"]) for o in judged if o.is_assumed}
+    if not ends:
+        return ""
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    between = f"all lie between {fixed(low, 1)} and {fixed(high, 1)} times what its file says"
+    return f", whose watts are assumed ({between}): only per cent mean something"
 
 
 def limits(group: Group) -> str:
