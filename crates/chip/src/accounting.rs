@@ -8,6 +8,7 @@ use halfwink_units::{Cycle, Energy, Power, Time};
 use crate::core::{Core, Waited};
 use crate::cpi_stack::{ActiveCycles, Reason};
 use crate::gate::{Gate, Residency};
+use crate::gate_spec::Wakes;
 use crate::machine::{Machine, PackageSleep};
 use crate::package::asleep;
 use crate::uncore::Uncore;
@@ -190,7 +191,7 @@ impl<'a> Accountant<'a> {
         let (gate, _) = core.sleep(self.follower);
         let flushes = flush_energies(core, &machine.power.core.event_pj);
         let events = (&energies[..], &flushes[..]);
-        core_parts(machine, gate.wakes, &residency(gate), events, self.retention)
+        core_parts(machine, &gate.wakes, &residency(gate), events, self.retention)
     }
 
     /// Posts everything and balances.
@@ -225,16 +226,36 @@ impl<'a> Accountant<'a> {
     }
 }
 
-fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
+/// Returns the energy of wake-ups beside leakage.
+fn wake_energy(machine: &Machine, wakes: &Wakes) -> Energy {
+    let deep = machine.deep_states().zip(wakes.deep);
+    machine.gating.wake_up_energy() * wakes.gating
+        + deep.map(|(state, n)| machine.rest_wake_energy(state) * n).sum::<Energy>()
+}
+
+/// Returns the power of a core in a state, without events.
+#[must_use]
+pub fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
     if state == CoreState::Unused {
         return machine.unused;
     }
+    if let Some(power) = deep_power(machine, state) {
+        return power;
+    }
     machine.power.core.in_state(state, &machine.gating, retention)
+}
+
+/// Returns the power of a core in an idle state deeper than a stopped clock, if it has this one.
+fn deep_power(machine: &Machine, state: CoreState) -> Option<Power> {
+    machine.deep_states().nth(state.deep()?).map(|deep| Power::from_w(deep.core_w()))
 }
 
 fn state_leakage(machine: &Machine, state: CoreState, retention: bool) -> Power {
     if state == CoreState::Unused {
         return machine.unused;
+    }
+    if let Some(power) = deep_power(machine, state) {
+        return power;
     }
     machine.power.core.leakage(state, &machine.gating, retention)
 }
@@ -242,13 +263,12 @@ fn state_leakage(machine: &Machine, state: CoreState, retention: bool) -> Power 
 /// Computes the parts of a core's energy from its own counters.
 fn core_parts(
     machine: &Machine,
-    wakes: u64,
+    wakes: &Wakes,
     residency: &Residency,
     (energies, flushes): (&[CoreEnergy], &[(&str, u64, Energy)]),
     retention: bool,
 ) -> EnergyParts {
-    let mut parts =
-        EnergyParts { wake_up: machine.gating.wake_up_energy() * wakes, ..EnergyParts::default() };
+    let mut parts = EnergyParts { wake_up: wake_energy(machine, wakes), ..EnergyParts::default() };
     for state in CoreState::ALL {
         let time = residency[state as usize];
         let leakage = state_leakage(machine, state, retention) * time;
@@ -281,7 +301,7 @@ fn post_core(
     let residency = &gate.residency;
     let meter = Meter {
         time: residency.iter().fold(Time::ZERO, |sum, &time| sum + time),
-        energy: core_parts(machine, gate.wakes, residency, (&energies, &flushes), retention)
+        energy: core_parts(machine, &gate.wakes, residency, (&energies, &flushes), retention)
             .total(),
     };
     let id = ledger.component(name, meter);
@@ -323,25 +343,26 @@ fn post_waits(
     let wake = machine.gating.wake_up_energy();
     for state in CoreState::ALL {
         let power = state_power(machine, state, retention);
-        let name = State(state.name());
+        let name = State(machine.state_name(state));
         let charges = state == CoreState::Charging;
-        let row = |time: Time, wakes: u64| Row {
+        let row = |time: Time, woken: Energy| Row {
             time,
-            energy: power * time + wake * if charges { wakes } else { 0 },
+            energy: power * time + if charges { woken } else { Energy::ZERO },
         };
         for (m, mode) in MODES.into_iter().enumerate() {
+            let Some(times) = waited.times.get(state as usize) else { continue };
             for reason in Reason::ALL {
-                let time = waited.times[state as usize][m][reason as usize];
+                let time = times[m][reason as usize];
                 let wakes = waited.wakes[m][reason as usize];
                 let cause = Cause { mode, reason: reason.name() };
-                ledger.post(id, name, cause, row(time, wakes));
+                ledger.post(id, name, cause, row(time, wake * wakes));
             }
         }
         for (cause, idle, wakes) in [
             (HALTED, &waited.idle[0], waited.idle_wakes[0]),
             (AWAY, &waited.idle[1], waited.idle_wakes[1]),
         ] {
-            ledger.post(id, name, cause, row(idle[state as usize], wakes));
+            ledger.post(id, name, cause, row(idle[state as usize], wake_energy(machine, &wakes)));
         }
     }
 }
@@ -390,6 +411,7 @@ struct PackageEnergy {
 impl PackageEnergy {
     fn of(machine: &Machine, time: Shared) -> PackageEnergy {
         let watts = machine.package.as_ref().map_or(0.0, |package| package.uncore_w);
+        let watts = watts * machine.share(|package| package.cores);
         let share = left(machine, |sleep| sleep.uncore_share);
         let row = |time, watts| Row { time, energy: Power::from_w(watts) * time };
         PackageEnergy { awake: row(time.awake(), watts), asleep: row(time.asleep, watts * share) }
@@ -428,10 +450,10 @@ impl L3Energy {
     fn of(machine: &Machine, uncore: &Uncore, time: Shared) -> L3Energy {
         let off = uncore.off;
         debug_assert!(off == Time::ZERO || time.asleep == Time::ZERO, "one state at a time");
-        let leakage = machine.power.l3.leakage_w;
+        let leakage = machine.power.l3.leakage_w * machine.share(|package| package.l3_cores);
         let asleep = Power::from_w(leakage * left(machine, |sleep| sleep.l3_share));
         // Assumption: its switches leave the share of the leakage that a core's do.
-        let residual = machine.gating.gated_power(machine.power.l3.leakage_w);
+        let residual = machine.gating.gated_power(leakage);
         L3Energy {
             off: Row { time: off, energy: residual * off },
             leakage: Power::from_w(leakage) * time.awake().saturating_sub(off),
@@ -480,7 +502,11 @@ struct MemoryEnergy {
 
 impl MemoryEnergy {
     fn of(machine: &Machine, uncore: &Uncore, time: Shared) -> MemoryEnergy {
-        let power = &machine.power.memory;
+        let mut power = machine.power.memory;
+        let share = machine.share(|package| package.memory_cores);
+        for watts in [&mut power.closed_w, &mut power.open_w, &mut power.refresh_pj] {
+            *watts *= share;
+        }
         let counts = uncore.memory.counts();
         // Of the time of all ranks, some with a row open.
         let open = uncore.memory.open_time();

@@ -3,12 +3,13 @@
 
 use halfwink_engine::confidence::Piece;
 use halfwink_engine::{Closed, RunControl};
-use halfwink_policy::gating::{Costs, GatingPolicy};
+use halfwink_policy::gating::GatingPolicy;
 use halfwink_units::{Clock, Time};
 
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::chip::{Chip, ChipError, CodeCache, Options, Task};
 use crate::core::Core;
+use crate::gate_spec::GateSpec;
 use crate::machine::{Machine, WakeUpKind};
 use crate::precision::{Precision, Slices, Sums};
 use crate::result::RunResult;
@@ -59,16 +60,14 @@ pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool 
 /// A follower's policy of one core, with what sleeping costs.
 pub(crate) struct FollowerInput {
     pub(crate) policy: GatingPolicy,
-    pub(crate) costs: Costs,
-    pub(crate) loses_after: Option<Time>,
+    pub(crate) spec: GateSpec,
 }
 
 /// Returns the followers of one core.
 pub(crate) fn follow_core(followers: &[Follower<'_>], core: usize) -> Vec<FollowerInput> {
     let on = |follower: &Follower<'_>| FollowerInput {
         policy: (follower.policy)(core),
-        costs: follower.machine.gating_costs(core),
-        loses_after: follower.machine.gating.loses_after(),
+        spec: GateSpec::of(follower.machine, core),
     };
     followers.iter().map(on).collect()
 }

@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 
-use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Token};
+use halfwink_engine::draw::above_zero;
+use halfwink_engine::Stream;
+use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Slots, Token};
 use halfwink_policy::{wake_up, Host, StuckTimer};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
 use crate::faults::WakeFate;
+use crate::gate_spec::{GateSpec, RestSpec, Wakes};
+use crate::losses::Losses;
 use crate::timeline::Timeline;
 
 /// Times by power state.
@@ -19,14 +23,18 @@ pub(crate) struct Gate {
     policy: Host<GatingPolicy>,
     pub(crate) hears_tokens: bool,
     costs: Costs,
+    rests: Vec<RestSpec>,
+    random: Option<Box<Stream>>,
+    /// The deeper idle state that the core is in, or on its way to.
+    rest: Option<RestSpec>,
     state: CoreState,
     since: Time,
     /// End of a state that lasts a fixed time.
     transition: Time,
     /// The order to wake came before the supply was off.
     wake_pending: bool,
-    /// Gated time after which a halted core loses its caches, if it does.
-    loses_after: Option<Time>,
+    /// The losses of a core that is gated in a halt, and the time that it is gated before.
+    gated_loses: (Losses, Time),
     /// The end of the present transition is not a wake-up, but the loss.
     loss_due: bool,
     /// Whether they were lost since the core was last on.
@@ -37,9 +45,11 @@ pub(crate) struct Gate {
     pub(crate) residency: Residency,
     /// Since the present stall or halt began.
     segment: Residency,
-    segment_wakes: u64,
+    segment_wakes: Wakes,
     waiting_since: Time,
-    pub(crate) wakes: u64,
+    pub(crate) wakes: Wakes,
+    /// Times that the operating system halted the core.
+    pub(crate) halts: u64,
     /// Duration of the present wake-up.
     wake_up: Time,
     halted: bool,
@@ -95,28 +105,33 @@ impl Gate {
     pub(crate) fn new(
         index: usize,
         policy: GatingPolicy,
-        costs: Costs,
+        spec: GateSpec,
         reports: bool,
         timeline: Option<Timeline>,
     ) -> Gate {
+        let GateSpec { costs, gated, rests, random } = spec;
         Gate {
             index,
             hears_tokens: policy.hears_tokens(),
             policy: Host::new(policy),
             costs,
+            rests,
+            random,
+            rest: None,
             state: CoreState::Unused,
             since: Time::ZERO,
             transition: Time::NEVER,
             wake_pending: false,
-            loses_after: None,
+            gated_loses: gated,
             loss_due: false,
             lost: false,
             flush_due: false,
             residency: Residency::default(),
             segment: Residency::default(),
-            segment_wakes: 0,
+            segment_wakes: Wakes::default(),
             waiting_since: Time::ZERO,
-            wakes: 0,
+            wakes: Wakes::default(),
+            halts: 0,
             wake_up: costs.wake_up,
             halted: false,
             passed_over: false,
@@ -131,10 +146,15 @@ impl Gate {
         self.state
     }
 
-    /// A halt of its core loses what its caches hold, after so long without supply.
-    pub(crate) fn losing_after(mut self, after: Option<Time>) -> Gate {
-        self.loses_after = after;
-        self
+    /// Returns the losses of the present sleep.
+    pub(crate) fn losses(&self) -> Losses {
+        self.rest.map_or(self.gated_loses.0, |rest| rest.losses)
+    }
+
+    /// Returns the time that a halted core sleeps before it loses something.
+    fn loses_after(&self) -> Option<Time> {
+        let after = self.rest.map_or(self.gated_loses.1, |_| Time::ZERO);
+        (self.halted && self.losses().any()).then_some(after)
     }
 
     /// Injects faults into wake-ups.
@@ -159,7 +179,7 @@ impl Gate {
         debug_assert_eq!(self.state, CoreState::Flushing, "what was asked for is done");
         self.lost = true;
         self.enter(CoreState::Gating, now);
-        self.transition = now + self.costs.entry;
+        self.transition = now + self.entry();
     }
 
     fn flush(&mut self, now: Time) {
@@ -244,7 +264,8 @@ impl Gate {
         };
         self.enter(state, now);
         self.segment = Residency::default();
-        self.segment_wakes = 0;
+        self.segment_wakes = Wakes::default();
+        self.halts += u64::from(halted);
         self.waiting_since = now;
         self.deliver(now, &event)
     }
@@ -270,7 +291,7 @@ impl Gate {
 
     /// The pipeline runs again from `now` on: the time since the wait began, by state, and how
     /// often the core was woken.
-    pub(crate) fn run(&mut self, now: Time) -> (Residency, u64) {
+    pub(crate) fn run(&mut self, now: Time) -> (Residency, Wakes) {
         self.enter(CoreState::Active, now);
         (std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes))
     }
@@ -298,7 +319,7 @@ impl Gate {
 
     /// A core without work comes to the end of the run: the time since it had some, by state, and
     /// how often it was woken.
-    pub(crate) fn settle(&mut self, end: Time) -> Result<(Residency, u64), PolicyError> {
+    pub(crate) fn settle(&mut self, end: Time) -> Result<(Residency, Wakes), PolicyError> {
         self.wait_until(end)?;
         self.enter(CoreState::Unused, end);
         Ok((std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes)))
@@ -319,18 +340,19 @@ impl Gate {
     fn apply(&mut self, now: Time) -> Result<(), PolicyError> {
         while let Some(action) = self.policy.next_action() {
             let possible = match (action, self.state) {
-                (Action::Gate, CoreState::Stalled | CoreState::Idle)
-                    if self.halted && self.loses_after == Some(Time::ZERO) =>
-                {
-                    self.flush(now);
+                (Action::Gate, CoreState::Stalled | CoreState::Idle) => {
+                    self.rest = None;
+                    self.sleep(now);
                     true
                 }
-                (Action::Gate, CoreState::Stalled | CoreState::Idle) => {
-                    self.enter(CoreState::Gating, now);
-                    self.transition = now + self.costs.entry;
-                    true
+                (Action::Rest { state }, CoreState::Stalled | CoreState::Idle) => {
+                    self.begin_rest(usize::from(state), now)
                 }
                 (Action::Wake, CoreState::Gated) => {
+                    self.charge_in_slot(now);
+                    true
+                }
+                (Action::Wake, state) if state.deep().is_some() => {
                     self.charge_in_slot(now);
                     true
                 }
@@ -353,6 +375,46 @@ impl Gate {
         Ok(())
     }
 
+    /// Goes to sleep, by way of writing back what is lost at once.
+    fn sleep(&mut self, now: Time) {
+        if self.loses_after() == Some(Time::ZERO) {
+            self.flush(now);
+        } else {
+            self.enter(CoreState::Gating, now);
+            self.transition = now + self.entry();
+        }
+    }
+
+    /// Returns the time of cutting the supply. In idle states it is part of the exit.
+    fn entry(&self) -> Time {
+        if self.rest.is_some() {
+            Time::ZERO
+        } else {
+            self.costs.entry
+        }
+    }
+
+    /// Enters an idle state; false if there is none at this place, or the core is not halted.
+    fn begin_rest(&mut self, place: usize, now: Time) -> bool {
+        let Some(&rest) = self.rests.get(place).filter(|_| self.halted) else { return false };
+        if rest.state.deep().is_some() {
+            self.rest = Some(rest);
+            self.sleep(now);
+        } else if rest.state != self.state {
+            self.enter(rest.state, now);
+        }
+        true
+    }
+
+    /// Returns the duration of this wake-up, without the refill.
+    fn wake_time(&mut self) -> Time {
+        let Some(rest) = self.rest else { return self.wake_up };
+        let [least, most] = rest.wake;
+        let span = (most - least).0;
+        let drawn = self.random.as_mut().map_or(0.0, above_zero);
+        (least + Time((span as f64 * drawn) as u64)).saturating_sub(rest.restore)
+    }
+
     /// Charges at the core's next slot; until then it stays gated. Slots keep neighbours from
     /// drawing charge at once, which would make the supply droop (Strong 2013, Sec 2.3.2).
     fn charge_in_slot(&mut self, now: Time) {
@@ -360,7 +422,8 @@ impl Gate {
         let ordered =
             if std::mem::take(&mut self.loss_due) { Time::NEVER } else { self.transition };
         let from = self.fate.as_mut().map_or(now, |fate| fate.ordered(now));
-        let slot = self.costs.slots.next(from).min(ordered);
+        let slots = if self.rest.is_some() { Slots::ANY } else { self.costs.slots };
+        let slot = slots.next(from).min(ordered);
         if slot == now {
             self.charge(now);
         } else {
@@ -371,18 +434,17 @@ impl Gate {
     fn charge(&mut self, now: Time) {
         self.wake_pending = false;
         self.lost = false;
-        self.wakes += 1;
-        self.segment_wakes += 1;
+        self.count_wake();
         self.enter(CoreState::Charging, now);
         let delay = self.fate.as_mut().map_or(Time::ZERO, |fate| fate.delay());
-        self.transition = now + self.wake_up + delay;
+        self.transition = now + self.wake_time() + delay;
     }
 
     /// The supply is off. A core that waits for memory asks for a fast wake-up; one that is halted
     /// has time.
     fn gated(&mut self, now: Time) {
-        self.enter(CoreState::Gated, now);
-        if let Some(after) = self.loses_after.filter(|_| self.halted && !self.lost) {
+        self.enter(self.rest.map_or(CoreState::Gated, |rest| rest.state), now);
+        if let Some(after) = self.loses_after().filter(|_| !self.lost) {
             self.loss_due = true;
             self.transition = now + after;
         }
@@ -395,7 +457,7 @@ impl Gate {
     /// The supply is stable.
     fn charged(&mut self, now: Time) {
         self.enter(CoreState::Restoring, now);
-        self.transition = now + self.costs.restore;
+        self.transition = now + self.rest.map_or(self.costs.restore, |rest| rest.restore);
         // A grant was for this wake-up alone: what is safe next time depends on who wakes then.
         self.wake_up = self.costs.wake_up;
         if let Some(reports) = self.reports.as_mut().filter(|_| !self.halted) {
@@ -438,9 +500,19 @@ impl Gate {
         self.enter(CoreState::Charging, wake);
         self.enter(CoreState::Restoring, charged);
         self.enter(waiting, restored);
-        self.wakes += 1;
-        self.segment_wakes += 1;
+        self.rest = None;
+        self.count_wake();
         true
+    }
+
+    fn count_wake(&mut self) {
+        let deep = self.rest.and_then(|rest| rest.state.deep());
+        for wakes in [&mut self.wakes, &mut self.segment_wakes] {
+            match deep {
+                Some(place) => wakes.deep[place] += 1,
+                None => wakes.gating += 1,
+            }
+        }
     }
 
     /// Returns the time at which [`Gate::step`] has work while the core waits.
@@ -479,10 +551,12 @@ impl Gate {
             }
             CoreState::Gated if std::mem::take(&mut self.loss_due) => self.flush(now),
             CoreState::Gated => self.charge(now),
+            state if state.deep().is_some() => self.charge(now),
             CoreState::Charging => {
                 self.charged(now);
             }
             _ => {
+                self.rest = None;
                 self.enter(CoreState::Stalled, now);
                 self.deliver(now, &Event::Awake)?;
                 // A policy may gate again at once.

@@ -28,8 +28,10 @@ mod faults;
 mod followers;
 mod front_end;
 mod gate;
+mod gate_spec;
 mod lines;
 mod losing;
+mod losses;
 mod machine;
 mod memory;
 mod miss;
@@ -59,7 +61,7 @@ mod uop;
 mod wake_up;
 mod warm_up;
 
-pub use accounting::{AccountingError, EnergyParts};
+pub use accounting::{state_power, AccountingError, EnergyParts};
 pub use branch::BranchCounts;
 pub use chip::{run, ChipError, CodeCache, Options, Task};
 pub use core::{CoreError, PreheatCounts};
@@ -75,9 +77,10 @@ pub use losing::LossCounts;
 pub use machine::{
     BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FaultSpec, FetchSpec, FupgSpec, Geometry,
     IdleState, IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind,
-    MemorySpec, OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind,
-    PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, TageSpec, TlbLevelSpec, TlbSpec,
-    TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    MemorySpec, OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerBasis, PowerSpec,
+    PredictorKind, PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, Socket, TageSpec,
+    TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeTime, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
+    MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};

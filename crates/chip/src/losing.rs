@@ -5,10 +5,11 @@
 //! on the way of victims. A line is there until it is sent: another core that asks meanwhile finds
 //! it. Instruction caches and branch tables have nothing dirty, and are lost at once.
 
-use halfwink_power::{Gating, Lost};
 use halfwink_units::Cycle;
 
 use crate::cache::flag;
+use crate::losses::Losses;
+use crate::machine::Machine;
 use crate::private::Private;
 use crate::ruled::Reference;
 use crate::uncore::Want;
@@ -36,12 +37,8 @@ pub struct LossCounts {
 /// The part of [`Private`] of a core that loses.
 #[derive(Clone, Debug)]
 pub(crate) struct Losing {
-    l1i: bool,
-    l1d: bool,
-    l2: bool,
-    pub(crate) l3: bool,
-    pub(crate) branch: bool,
-    tlb: bool,
+    /// Losses of the present or the last state.
+    pub(crate) now: Losses,
     pub(crate) counts: LossCounts,
     /// Lines that must be loaded again from beyond this core, sorted, and whether each was
     /// requested.
@@ -71,16 +68,14 @@ pub(crate) enum SentBack {
 }
 
 impl Losing {
-    /// Returns none if a core of this kind retains everything.
-    pub(crate) fn of(gating: &Gating) -> Option<Box<Losing>> {
-        (!gating.loses.is_empty()).then(|| {
+    /// Returns none if a core of this kind retains everything, whether it is gated or in an idle
+    /// state that its technique may use.
+    pub(crate) fn of(machine: &Machine) -> Option<Box<Losing>> {
+        let gated = Losses::of(&machine.gating.loses);
+        let loses = gated.any() || machine.rests().any(|state| !state.loses.is_empty());
+        loses.then(|| {
             Box::new(Losing {
-                l1i: gating.loses(Lost::L1i),
-                l1d: gating.loses(Lost::L1d),
-                l2: gating.loses(Lost::L2),
-                l3: gating.loses(Lost::L3),
-                branch: gating.loses(Lost::Branch),
-                tlb: gating.loses(Lost::Tlb),
+                now: gated,
                 counts: LossCounts::default(),
                 lost: Vec::new(),
                 asked: Vec::new(),
@@ -133,16 +128,16 @@ impl Private {
             }
             length += sets as Cycle;
         };
-        if losing.l1d {
+        if losing.now.l1d {
             walk(self.l1d.sets(), &mut self.l1d.lines());
         }
-        if losing.l2 {
+        if losing.now.l2 {
             walk(self.l2.sets(), &mut self.l2.lines());
         }
-        if losing.l1i {
+        if losing.now.l1i {
             walk(0, &mut self.l1i.lines());
         }
-        if losing.l2 {
+        if losing.now.l2 {
             lost.sort_unstable();
             lost.dedup();
         } else {
@@ -175,12 +170,12 @@ impl Private {
     pub(crate) fn send_back(&mut self, dirty: DirtyLine, now: Cycle) -> SentBack {
         let Some(losing) = &mut self.losing else { return SentBack::Gone };
         let (line, mut flags) = (dirty.line, 0);
-        if losing.l1d {
+        if losing.now.l1d {
             let found = self.l1d.invalidate(line).unwrap_or(0);
             losing.counts.l1d_reads += u64::from(found & flag::DIRTY != 0);
             flags |= found;
         }
-        if losing.l2 {
+        if losing.now.l2 {
             let found = self.l2.invalidate(line).unwrap_or(0);
             losing.counts.l2_reads += u64::from(found & flag::DIRTY != 0);
             flags |= found;
@@ -189,7 +184,7 @@ impl Private {
             return SentBack::Gone;
         }
         let kernel = flags & flag::KERNEL != 0;
-        if losing.l2 {
+        if losing.now.l2 {
             losing.counts.written_back += 1;
             let after = self.l1d_latency() + self.least_l2_latency();
             self.request(line, Want::Flush, kernel, now, after);
@@ -212,17 +207,17 @@ impl Private {
     /// The supply goes; nothing dirty is left.
     pub(crate) fn lose(&mut self) {
         let Some(losing) = &self.losing else { return };
-        if losing.l1i {
+        if losing.now.l1i {
             self.l1i.clear();
         }
-        if let (true, Some(translation)) = (losing.tlb, &mut self.translation) {
+        if let (true, Some(translation)) = (losing.now.tlb, &mut self.translation) {
             translation.buffers.clear();
         }
-        if losing.l1d {
+        if losing.now.l1d {
             debug_assert!(self.l1d.lines().all(|(.., flags)| flags & flag::DIRTY == 0));
             self.l1d.clear();
         }
-        if losing.l2 {
+        if losing.now.l2 {
             debug_assert!(self.l2.lines().all(|(.., flags)| flags & flag::DIRTY == 0));
             self.l2.clear();
         }

@@ -144,7 +144,7 @@ impl Private {
             must_pause: false,
             shares: false,
             notices: hears_tokens.then(Vec::new),
-            losing: Losing::of(&machine.gating),
+            losing: Losing::of(machine),
             translation: machine.tlb.map(|spec| Box::new(Translation::new(spec))),
             prefetchers: Prefetchers::of(&machine.prefetch),
             useless: [0; 3],

@@ -60,6 +60,8 @@ pub struct CoreResult {
     pub wakes: u64,
     /// Wake-ups that were late, and by how much together.
     pub late_wakes: u64,
+    /// Times that the operating system halted it and its policy heard of it.
+    pub halts: u64,
     /// Time by which responses waited for the core.
     pub late: Time,
     /// Time at which its work began.
@@ -114,7 +116,8 @@ pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) 
         residency: gate.residency,
         energy,
         faults: core.faults(),
-        wakes: gate.wakes,
+        wakes: gate.wakes.total(),
+        halts: gate.halts,
         late_wakes: core.late_wakes,
         late: core.late,
         started: core.started,

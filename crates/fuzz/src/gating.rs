@@ -3,10 +3,11 @@
 
 use arbitrary::Arbitrary;
 use halfwink_policy::gating::{
-    Action, AdaptiveIdle, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters,
-    GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching,
-    SwitchingParameters, Tap, Token, WakeFor,
+    Action, AdaptiveIdle, AlwaysOn, Bound, Costs, CpuIdle, CpuIdleParameters, DeepRest, Event,
+    Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle,
+    Slots, Switching, SwitchingParameters, Tap, Token, WakeFor,
 };
+use halfwink_policy::scaling::{Depth, IdleState, IdleStates, LadderCore, MenuCore, TeoCore};
 use halfwink_policy::Policy;
 use halfwink_units::{LineAddr, Time};
 
@@ -46,6 +47,25 @@ const COSTS: Costs = Costs {
     slots: Slots::ANY,
 };
 
+/// Idle states of the table, and the first that is left by waking.
+const STATES: usize = 4;
+const DEEP: usize = 2;
+
+fn idle_states() -> CpuIdleParameters {
+    let state = |exit, residency| IdleState {
+        depth: if exit > 1 { Depth::C6 } else { Depth::C1 },
+        exit: Time::ns(exit),
+        residency: Time::ns(residency),
+        polls: residency == 0,
+    };
+    let states = [state(0, 0), state(1, 1), state(2, 4), state(290, 800)];
+    CpuIdleParameters {
+        states: IdleStates::new(&states),
+        tick: Time::ns(4_000),
+        latency_limit: Time::NEVER,
+    }
+}
+
 /// No token promises more than 65,535 ns, and nothing is waited for longer than 20 us beyond.
 const LONGEST: Time = Time::ns(65_535 + 20_000);
 
@@ -57,6 +77,12 @@ impl World {
                 Action::Gate => {
                     assert!(self.waiting != Waiting::No && !self.gated, "gates a busy core");
                     self.gated = true;
+                }
+                Action::Rest { state } => {
+                    let halted = matches!(self.waiting, Waiting::Halted(_));
+                    assert!(halted && !self.gated, "rests while it is not halted");
+                    assert!(usize::from(state) < STATES, "no such state");
+                    self.gated = usize::from(state) >= DEEP;
                 }
                 Action::Wake => {
                     if self.gated && self.waking.is_none() {
@@ -192,19 +218,19 @@ pub fn run(bytes: &[u8]) {
         t_mem: Time::ns(45),
         expectation: Expectation::Memory,
     };
-    let fupg = FupgParameters {
-        idle: Time::ns(5),
-        window: Time::ns(1_000),
-        budget: Time::ns(20),
-    };
+    let fupg = FupgParameters { idle: Time::ns(5), window: Time::ns(1_000), budget: Time::ns(20) };
     let switching = SwitchingParameters { window: Time::ns(500), round: 4 };
-    let build: [&dyn Fn() -> GatingPolicy; 8] = [
+    let build: [&dyn Fn() -> GatingPolicy; 12] = [
         &|| Box::new(AlwaysOn),
         &|| Box::new(IdleGate::new()),
         &|| Box::new(AdaptiveIdle::new(COSTS)),
         &|| Box::new(MapgCounter::new(COSTS, mapg)),
         &|| Box::new(Tap::new(COSTS, 4)),
         &|| Box::new(Oracle::new(COSTS)),
+        &|| Box::new(DeepRest::new(3)),
+        &|| Box::new(CpuIdle::<MenuCore>::new(idle_states())),
+        &|| Box::new(CpuIdle::<TeoCore>::new(idle_states())),
+        &|| Box::new(CpuIdle::<LadderCore>::new(idle_states())),
         &|| Box::new(Fupg::new(COSTS, fupg)),
         &|| {
             let (tap, mapg) = (Tap::new(COSTS, 4), MapgCounter::new(COSTS, mapg));

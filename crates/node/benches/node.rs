@@ -11,7 +11,7 @@ use std::time::Instant;
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
 use halfwink_node::{draw, simulate, Engine, Options, Profile, ProfileSpec};
-use halfwink_policy::scaling::{Depth, IdleParameters, IdleState, Menu};
+use halfwink_policy::scaling::{Depth, IdleParameters, IdleState, IdleStates, Menu};
 use halfwink_techniques::node::{Idler, Machine, Plan};
 use halfwink_units::Time;
 
@@ -23,6 +23,7 @@ fn menu(_: usize) -> Idler {
         depth,
         exit: Time::ns(exit),
         residency: Time::ns(residency),
+        polls: false,
     };
     let states = [
         state(Depth::C1, 1_000, 1_000),
@@ -30,6 +31,7 @@ fn menu(_: usize) -> Idler {
         state(Depth::C6, 290_000, 800_000),
     ];
     let (tick, timer) = (Time::ns(4_000_000), Time::ns(100_000_000));
+    let states = IdleStates::new(&states);
     let parameters = IdleParameters { cores: 1, states, tick, timer, wake: Time::ZERO };
     Idler::Rest { policy: Box::new(Menu::new(parameters)), depths: [1, 2, 3] }
 }

@@ -4,7 +4,7 @@ use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
 use halfwink_node::{simulate, Options, Profile, ProfileSpec, Run};
 use halfwink_policy::gating::{AlwaysOn, Costs, IdleGate, IdleMenu, IdleMenuParameters, Slots};
-use halfwink_policy::scaling::{self, Depth, IdleParameters, Menu};
+use halfwink_policy::scaling::{self, Depth, IdleParameters, IdleStates, Menu};
 use halfwink_techniques::node::machine::{
     CorePower, IdleState, Kernel, Layout, PackageState, Scope, Shared, Spec,
 };
@@ -116,10 +116,12 @@ pub fn menu(_: usize) -> Idler {
         depth,
         exit: Time::ns(1000 * us / 3),
         residency: Time::ns(1000 * us),
+        polls: false,
     };
     let states = [state(Depth::C1, 0), state(Depth::C3, 0), state(Depth::C6, 60)];
     let timer = IdleParameters::NO_TIMER;
     let tick = Time::ns(4_000_000);
+    let states = IdleStates::new(&states);
     let parameters = IdleParameters { cores: 1, states, tick, timer, wake: Time::ZERO };
     Idler::Rest { policy: Box::new(Menu::new(parameters)), depths: [C1, C1, C6] }
 }

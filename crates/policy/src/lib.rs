@@ -56,8 +56,8 @@ pub trait Policy {
     /// The time that [`Policy::next_timer`] named has come.
     fn on_timer(&mut self, _now: Time) {}
 
-    /// Returns the deadline of its timer; `None` if it is off, as for a policy without timers.
-    /// `None` for not at all, as of a policy without timers. Asked again after every call.
+    /// Returns the deadline of its timer; `None` if it is off, as for a policy without timers. It
+    /// is asked again after every call.
     fn next_timer(&self) -> Option<Time> {
         None
     }

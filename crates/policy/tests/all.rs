@@ -9,6 +9,7 @@ mod preheat_world;
 mod circuits_decisions;
 mod clocks;
 mod completion_decisions;
+mod gating_cpu_idle;
 mod gating_decisions;
 mod gating_idle_menu;
 mod host;

@@ -2,8 +2,8 @@
 
 use halfwink_policy::scaling::{
     Action, Depth, Event, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters,
-    IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters,
-    Nmap, NmapParameters, Rest, ScalingPolicy, Suricata, Teo,
+    IdleState, IdleStates, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome,
+    MetronomeParameters, Nmap, NmapParameters, Rest, ScalingPolicy, Suricata, Teo,
 };
 use halfwink_policy::{drive, replay, Host, Lines, Policy};
 use halfwink_units::Time;
@@ -122,14 +122,15 @@ fn idle() -> IdleParameters {
         depth,
         exit: Time::ns(exit),
         residency: Time::ns(residency),
+        polls: false,
     };
     IdleParameters {
         cores: 2,
-        states: [
+        states: IdleStates::new(&[
             state(Depth::C1, 900, 1_800),
             state(Depth::C3, 60_000, 240_000),
             state(Depth::C6, 87_000, 348_000),
-        ],
+        ]),
         tick: Time::ns(4_000_000),
         timer: IdleParameters::NO_TIMER,
         wake: Time::ZERO,

@@ -24,11 +24,23 @@ pub enum CoreState {
     Unused,
     /// Writing back what its caches would lose, halted and with the clock of the caches on.
     Flushing,
+    /// Halted, in the first of the machine's deeper idle states.
+    Deep1,
+    /// Halted, in the second of them.
+    Deep2,
+    /// Halted, in the third of them.
+    Deep3,
+    /// Halted, in the fourth of them.
+    Deep4,
+    /// Halted, in the fifth of them.
+    Deep5,
+    /// Halted, in the sixth of them.
+    Deep6,
 }
 
 impl CoreState {
     /// Every state, in the order of a ledger.
-    pub const ALL: [CoreState; 9] = [
+    pub const ALL: [CoreState; 15] = [
         CoreState::Active,
         CoreState::Stalled,
         CoreState::Idle,
@@ -38,7 +50,32 @@ impl CoreState {
         CoreState::Restoring,
         CoreState::Unused,
         CoreState::Flushing,
+        CoreState::Deep1,
+        CoreState::Deep2,
+        CoreState::Deep3,
+        CoreState::Deep4,
+        CoreState::Deep5,
+        CoreState::Deep6,
     ];
+
+    /// Number of states that a core can be in while it has work.
+    pub const AT_WORK: usize = CoreState::Flushing as usize + 1;
+
+    /// Idle states deeper than a stopped clock, by place.
+    pub const DEEP: [CoreState; 6] = [
+        CoreState::Deep1,
+        CoreState::Deep2,
+        CoreState::Deep3,
+        CoreState::Deep4,
+        CoreState::Deep5,
+        CoreState::Deep6,
+    ];
+
+    /// The place of a deeper idle state.
+    #[must_use]
+    pub fn deep(self) -> Option<usize> {
+        (self as usize).checked_sub(CoreState::Deep1 as usize)
+    }
 
     /// Name in ledgers and timelines.
     #[must_use]
@@ -53,6 +90,12 @@ impl CoreState {
             CoreState::Restoring => "restoring",
             CoreState::Unused => "unused",
             CoreState::Flushing => "flushing",
+            CoreState::Deep1 => "deep1",
+            CoreState::Deep2 => "deep2",
+            CoreState::Deep3 => "deep3",
+            CoreState::Deep4 => "deep4",
+            CoreState::Deep5 => "deep5",
+            CoreState::Deep6 => "deep6",
         }
     }
 }
@@ -125,6 +168,13 @@ impl CorePower {
                 [leakage, 0.0]
             }
             CoreState::Gated => [gated, self.gated_clock_w],
+            // What they take is the table's to say, not the gating circuit's.
+            CoreState::Deep1
+            | CoreState::Deep2
+            | CoreState::Deep3
+            | CoreState::Deep4
+            | CoreState::Deep5
+            | CoreState::Deep6 => [leakage, 0.0],
             CoreState::Unused => [gated, 0.0],
         }
     }

@@ -6,9 +6,8 @@ use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::steering::SteeringPolicy;
 
-use crate::node::Slot;
 use crate::{
-    router, server, technique, techniques, CompletionContext, Error, Make, Technique, Values,
+    router, server, technique, techniques, CompletionContext, Error, Make, Slot, Technique, Values,
 };
 
 /// A technique with values for some of its parameters, and what is added to it:
@@ -24,65 +23,72 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Reads a technique of a world: `NAME`, `NAME:PARAMETER=VALUE,...`, and modifiers after `+`.
+    /// Reads a technique of a world: `NAME`, `NAME:PARAMETER=VALUE,...`, and after `+` techniques
+    /// for other slots, and modifiers.
     ///
     /// # Errors
-    /// If there is no such technique or parameter, or a value is out of range; with the nearest
-    /// name, and what was expected.
+    /// If there is no such technique or parameter, a value is out of range, or two techniques
+    /// decide the same; with the nearest name, and what was expected.
     pub fn parse(world: &str, text: &str) -> Result<Choice, Error> {
-        let mut parts = text.split('+').map(|part| Choice::parse_one(world, part));
-        if let Some(Ok(Choice { technique: Technique { make: Make::Node(_), .. }, .. })) =
-            parts.clone().next()
-        {
-            return Choice::slots(parts.collect::<Result<_, _>>()?);
-        }
-        let mut choice = parts.next().unwrap_or_else(|| Choice::parse_one(world, ""))?;
-        if let Make::Modifier(_) = choice.technique.make {
-            let name = choice.technique.name;
+        let parts = text.split('+').map(|part| Choice::parse_one(world, part));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let (modifiers, mut parts): (Vec<Choice>, Vec<Choice>) =
+            parts.into_iter().partition(|p| matches!(p.technique.make, Make::Modifier(_)));
+        if let (Some(modifier), []) = (modifiers.first(), &parts[..]) {
+            let name = modifier.technique.name;
             let message = format!("technique `{name}` is added to another: write `tap+{name}`");
             return Err(Error::Usage(message.replace("tap", example(world))));
         }
-        for part in parts {
-            let part = part?;
-            let name = part.technique.name;
-            if !matches!(part.technique.make, Make::Modifier(_)) {
+        if parts.len() > 1 {
+            if let Some(part) = parts.iter().rfind(|part| part.own_slots().is_empty()) {
+                let name = part.technique.name;
                 let message = format!("technique `{name}` cannot be added to another (`{text}`)");
                 return Err(Error::Usage(message));
             }
-            if choice.modifiers.iter().any(|m| m.technique.family == part.technique.family) {
+        }
+        parts.sort_by_key(|part| (part.own_slots().first().copied(), part.technique.name));
+        let mut first = parts.remove(0);
+        for part in parts {
+            first.add(part)?;
+        }
+        for (n, modifier) in modifiers.iter().enumerate() {
+            if modifiers[..n].iter().any(|m| m.technique.family == modifier.technique.family) {
                 let message = format!("`{text}`: two techniques that say the same thing");
                 return Err(Error::Usage(message));
             }
-            choice.modifiers.push(part);
         }
-        choice.modifiers.sort_by_key(|m| m.technique.name);
-        Ok(choice)
+        let added = first.modifiers.len();
+        first.modifiers.extend(modifiers);
+        first.modifiers[added..].sort_by_key(|m| m.technique.name);
+        Ok(first)
     }
 
-    /// Techniques of a world that has slots, in the order of those.
-    fn slots(mut parts: Vec<Choice>) -> Result<Choice, Error> {
-        parts.sort_by_key(|part| (part.parts_slots()[0], part.technique.name));
-        for (n, part) in parts.iter().enumerate() {
-            let taken = |slot: &&Slot| parts[..n].iter().find(|p| p.parts_slots().contains(slot));
-            if let Some((slot, other)) =
-                part.parts_slots().iter().find_map(|slot| Some((slot, taken(&slot)?)))
-            {
-                let (one, two) = (other.technique.name, part.technique.name);
-                let decides = slot.decides();
-                let message =
-                    format!("`{one}` and `{two}` both decide {decides}: name one of them");
-                return Err(Error::Usage(message));
-            }
+    /// Adds a technique for slots that are free.
+    fn add(&mut self, part: Choice) -> Result<(), Error> {
+        let taken = |slot: Slot| self.parts().find(|p| p.own_slots().contains(&slot));
+        let clash = part.own_slots().iter().find_map(|&slot| Some((slot, taken(slot)?)));
+        if let Some((slot, other)) = clash {
+            let (one, two) = (other.technique.name, part.technique.name);
+            let decides = slot.decides();
+            let message = format!("`{one}` and `{two}` both decide {decides}: name one of them");
+            return Err(Error::Usage(message));
         }
-        let modifiers = parts.split_off(1);
-        let first = parts.remove(0);
-        Ok(Choice { modifiers, ..first })
+        self.modifiers.push(part);
+        Ok(())
     }
 
-    /// Slots that this technique alone takes; none in worlds without slots.
-    fn parts_slots(&self) -> &'static [Slot] {
+    /// Returns this technique alone and each that was added to it.
+    pub fn parts(&self) -> impl Iterator<Item = &Choice> {
+        std::iter::once(self).chain(&self.modifiers)
+    }
+
+    /// Returns the slots that this technique takes, without those of what was added to it; none in
+    /// worlds without slots.
+    #[must_use]
+    pub fn own_slots(&self) -> &'static [Slot] {
         match self.technique.make {
             Make::Node(part) => part.slots,
+            Make::Gating(gating) => gating.slots,
             _ => &[],
         }
     }
@@ -212,7 +218,7 @@ impl Choice {
         self.technique
     }
 
-    /// Returns the modifiers that were added to it.
+    /// Returns what was added to it: techniques for other slots, then modifiers.
     #[must_use]
     pub fn modifiers(&self) -> &[Choice] {
         &self.modifiers
@@ -293,6 +299,8 @@ mod tests {
             ("router", "metronome:threads=3", "metronome"),
             ("router", "metronome:threads=2,threads=3", "metronome"),
             ("chip", "tap+central-wake-up", "tap+central-wake-up"),
+            ("chip", "os-offload+tap", "tap+os-offload"),
+            ("chip", "package-sleep+way-partition+c6a", "c6a+way-partition+package-sleep"),
             ("node", "packing:limit=3+package-sleep+c6a", "c6a+package-sleep+packing:limit=3"),
             ("node", "coalesce:hold_us=50+lifo", "lifo+coalesce"),
         ] {
@@ -312,7 +320,10 @@ mod tests {
             ("router", "metronome:threads=two", "metronome:threads: `two`"),
             ("router", "metronome:c_up=3", "`c_up` is a parameter of `power-save`"),
             ("chip", "central-wake-up", "write `tap+central-wake-up`"),
-            ("chip", "tap+oracle", "cannot be added to another"),
+            ("chip", "tap+oracle", "both decide how a core waits for memory"),
+            ("chip", "c6a+tap+menu", "`c6a` and `menu` both decide how an idle core sleeps"),
+            ("chip", "tap+os-offload+os-always", "both decide where kernel code runs"),
+            ("router", "napi-menu+napi-teo", "cannot be added to another"),
             ("chip", "tap+central-wake-up+distributed-wake-up", "say the same thing"),
             ("server", "tap", "world `chip`, not `server`"),
             ("node", "c6a+c6", "`c6` and `c6a` both decide how an idle core sleeps"),

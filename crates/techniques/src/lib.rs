@@ -25,6 +25,7 @@ mod parameter;
 pub mod router;
 mod rows;
 pub mod server;
+mod slot;
 
 pub use choice::Choice;
 pub use descriptions::{read_text, Described, Descriptions, Stamp};
@@ -35,3 +36,4 @@ pub use list::{
 };
 pub use parameter::{Default, Parameter, Range, Setting, Values};
 pub use rows::{Availability, Available, CircuitsContext, CompletionContext, GatingContext};
+pub use slot::Slot;

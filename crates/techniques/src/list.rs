@@ -16,7 +16,7 @@ use halfwink_units::Time;
 
 use crate::node::NodePart;
 use crate::rows::{self, Available, CircuitsContext, CompletionContext, GatingContext};
-use crate::{router, server, Choice, Error, Parameter};
+use crate::{router, server, Choice, Error, Parameter, Slot};
 
 /// A way to save energy that can be compared with others.
 pub struct Technique {
@@ -72,6 +72,9 @@ pub struct Preheating {
 /// A technique of the chip: a policy for each core, and what surrounds it.
 #[derive(Clone, Copy)]
 pub struct Gating {
+    /// Slots that it takes. A core that no technique decides for in stalls or in halts does as the
+    /// first of the others says.
+    pub slots: &'static [Slot],
     /// Needs cells that keep the state of a gated core, which leak while it is on.
     pub retention: bool,
     /// What it changes of the machine.
@@ -109,6 +112,9 @@ pub enum Change {
     WithoutOsCores,
     /// Has halted cores enter the idle state of this name, which the machine must describe.
     IdleState(&'static str),
+    /// Has halted cores enter any idle state that is on sale, of which the machine must describe
+    /// some.
+    IdleStates,
     /// Has what cores share sleep while all of them are halted, as the machine must describe.
     PackageSleep,
     /// Has cores wake at any time, always as fast as the machine says.
@@ -145,7 +151,7 @@ pub enum Modifier {
 /// The situations in which a core that has something to do sleeps all the same. Techniques that
 /// delay in the same way may share one run. The run itself finds out which of them do so; this
 /// value only selects the candidates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delays {
     /// It never delays a core.
     Never,

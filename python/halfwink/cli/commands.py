@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import cold_start, designs, studies
+from halfwink import cold_start, designs, idle_periods, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink.cli.console import out as stdout
@@ -357,8 +357,8 @@ def _narrow(findings: Sequence[checking.Finding]) -> None:
 
 
 def _warn(results: Results) -> None:
-    """Tells of runs that began with cold caches; also where messages are not wanted."""
-    for line in cold_start.warnings(results):
+    """Tells of runs that began cold or were too short; also where messages are not wanted."""
+    for line in cold_start.warnings(results) + idle_periods.warnings(results):
         say(f"warning: {line}")
 
 

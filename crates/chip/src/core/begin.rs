@@ -12,6 +12,7 @@ use super::{Core, CoreError, CoreInput, Phase, Thread, Waited};
 use crate::faults::{Met, WakeFate};
 use crate::followers::FollowerInput;
 use crate::gate::Gate;
+use crate::gate_spec::GateSpec;
 use crate::machine::{Machine, WakeUpKind};
 use crate::os_cores::{Calls, Departure};
 use crate::timeline::Timeline;
@@ -25,12 +26,11 @@ fn gates(
     followers: Vec<FollowerInput>,
     timeline: Option<Timeline>,
 ) -> (Gate, Vec<Gate>) {
-    let follow = |FollowerInput { policy, costs, loses_after }| {
-        Gate::new(index, policy, costs, false, timeline.clone()).losing_after(loses_after)
-    };
+    let follow =
+        |FollowerInput { policy, spec }| Gate::new(index, policy, spec, false, timeline.clone());
     let followers = followers.into_iter().map(follow).collect();
-    let gate = Gate::new(index, policy, machine.gating_costs(index), reports, timeline)
-        .losing_after(machine.gating.loses_after())
+    let spec = GateSpec::of(machine, index);
+    let gate = Gate::new(index, policy, spec, reports, timeline)
         .fated(WakeFate::of(&machine.faults, index));
     (gate, followers)
 }

@@ -54,7 +54,11 @@ impl Core {
     fn begin_flush(&mut self, now: Time) {
         // Whoever follows has caches of its own from here on.
         self.followers.part();
+        let losses = self.gate.losses();
         let common = self.pipeline.common_mut();
+        if let Some(losing) = &mut common.private.losing {
+            losing.now = losses;
+        }
         let (walk, length) = common.private.walk();
         self.flush = Some(Box::new(Flush {
             start: self.clock.cycle_at_or_after(now),
@@ -62,7 +66,7 @@ impl Core {
             walk,
             next: 0,
             length,
-            shared: common.private.losing.as_ref().is_some_and(|losing| losing.l3),
+            shared: common.private.losing.as_ref().is_some_and(|losing| losing.now.l3),
             on_the_way: 0,
             buffers: common.private.data_misses.registers(),
             last_answer: now,
@@ -118,7 +122,7 @@ impl Core {
         common.private.lose();
         common.fetch_line = u64::MAX;
         let losing = common.private.losing.as_ref();
-        if losing.is_some_and(|losing| losing.branch) {
+        if losing.is_some_and(|losing| losing.now.branch) {
             common.predictor.forget(self.branch);
         }
         self.gate.flushed(at);

@@ -10,7 +10,7 @@ impl Core {
     pub(super) fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
         let now = self.clock.time_of(at);
         let wake_at = self.pipeline.common_mut().context.end_of_halt(from_ns, to_ns, now);
-        if self.shares {
+        if self.shares && !(self.looks_again && wake_at <= now) {
             return self.leave(Departure::Sleeps(wake_at));
         }
         let wake_at = self.woken_ahead(now, wake_at);

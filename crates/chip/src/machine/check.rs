@@ -334,7 +334,15 @@ impl Check<'_> {
             return Err(self.fail(&section.l3, "power and energies must be 0 to 1e9"));
         }
         let memory = self.memory_power(section.memory.as_ref(), memory)?;
-        Ok(PowerSpec { core, l3: l3.clone(), memory })
+        let factor = section.factor.as_ref().map_or([1.0, 1.0], |factor| *factor.get_ref());
+        if let Some(written) = &section.factor {
+            if !(0.0..=1.0).contains(&factor[0]) || !(1.0..=100.0).contains(&factor[1]) {
+                let message = "power.factor: expected two multiples, the first 0 to 1, the second \
+                               1 to 100";
+                return Err(self.fail(written, message));
+            }
+        }
+        Ok(PowerSpec { core, l3: l3.clone(), memory, basis: section.basis, factor })
     }
 }
 

@@ -14,7 +14,7 @@ impl Machine {
             Organisation::FullyAssociative { entries } => Organisation::DirectMapped { entries },
             other => other,
         };
-        vec![
+        let mut facts = vec![
             ("gating.break_even_ns", costs.break_even.as_ns()),
             ("gating.wake_up_ns", costs.wake_up.as_ns()),
             ("gating.wake_up_energy_pj", self.gating.wake_up_energy_pj),
@@ -44,7 +44,17 @@ impl Machine {
                 predictor_bytes(associative) - predictor_bytes(without_tags),
             ),
             ("os.predictor_direct_bytes", predictor_bytes(Organisation::PUBLISHED_DIRECT)),
-        ]
+        ];
+        if let Some(socket) = self.socket() {
+            facts.extend([
+                ("socket.cores", socket.cores as f64),
+                ("socket.busy_core_w", socket.busy_core_w),
+                ("socket.busy_w", socket.busy_w),
+                ("socket.halted_w", socket.halted_w),
+                ("socket.idle_w", socket.idle_w),
+            ]);
+        }
+        facts
     }
 }
 

@@ -10,7 +10,9 @@ use super::branch::{BranchSection, FetchSection};
 use super::faults::FaultsSection;
 use super::prefetch::PrefetchSection;
 use super::translation::TlbSection;
-use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
+use super::{
+    DvfsSpec, IdleState, Latencies, PackageSpec, PowerBasis, SafeWakeUp, Units, WakeUpKind,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -204,4 +206,8 @@ pub(super) struct PowerSection {
     pub(super) l3: Spanned<CachePower>,
     /// Without it, by the currents of the device.
     pub(super) memory: Option<Spanned<CommandEnergy>>,
+    #[serde(default)]
+    pub(super) basis: PowerBasis,
+    /// Without it, all are as written.
+    pub(super) factor: Option<Spanned<[f64; 2]>>,
 }

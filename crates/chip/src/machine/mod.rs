@@ -14,6 +14,7 @@ mod idle;
 mod memory;
 mod power;
 mod prefetch;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod translation;
@@ -30,9 +31,10 @@ pub use branch::{
     BranchSpec, BtbSpec, FetchSpec, IndirectSpec, PerceptronSpec, PredictorKind, TageSpec,
 };
 pub use faults::FaultSpec;
-pub use idle::{IdleState, PackageSleep, PackageSpec};
+pub use idle::{IdleState, PackageSleep, PackageSpec, PowerBasis, WakeTime};
 pub use memory::{MemoryKind, MemorySpec};
 pub use prefetch::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
+pub use socket::Socket;
 pub use translation::{TlbLevelSpec, TlbSpec};
 
 /// A chip that can be simulated.
@@ -401,6 +403,10 @@ pub struct PowerSpec {
     pub l3: CachePower,
     /// Memory, rank by rank and command by command.
     pub memory: CommandEnergy,
+    /// Origin of all these watts.
+    pub basis: PowerBasis,
+    /// All of them lie between these multiples of what is written.
+    pub factor: [f64; 2],
 }
 
 impl Machine {
@@ -518,6 +524,8 @@ impl Machine {
         let mut wake_up = own.wake_up;
         wake_up.controller = WakeUpKind::Fixed;
         Machine {
+            // Policies know one table, whatever the kind of the core.
+            idle_states: self.idle_states.clone(),
             l3: self.l3,
             memory: self.memory.clone(),
             tokens: self.tokens,

@@ -22,6 +22,7 @@ mod asking;
 mod assignment;
 mod estimate;
 pub mod host;
+mod interface;
 mod needed;
 mod slices;
 mod still;
@@ -30,149 +31,13 @@ pub mod sync;
 mod turns;
 mod week;
 
-use alloc::boxed::Box;
-
 pub use assignment::Assignment;
 pub use estimate::Estimator;
 pub use host::Tokens;
+pub use interface::{Action, Circuits, CircuitsPolicy, Event, NOBODY};
 pub use needed::{Choose, Needed};
 pub use slices::Slicer;
 pub use still::Still;
 pub use stochastic::{Balancer, ONE};
 pub use turns::Turns;
 pub use week::{Plan, Week, WeekParameters};
-
-use halfwink_units::Time;
-
-use crate::{Host, Log, Policy};
-
-/// Number that stands for no host.
-pub const NOBODY: u16 = u16::MAX;
-
-/// A policy that says which circuits come next.
-pub trait Circuits: Policy<Event = Event, Action = Action> + Send {
-    /// Returns whether it decides at the next [`Event::Next`] by demand. Otherwise a world may omit
-    /// [`Event::Demand`].
-    fn wants_demand(&self) -> bool {
-        false
-    }
-
-    /// Returns whether it uses circuits at all; otherwise all packets go through a packet switch.
-    fn has_circuits(&self) -> bool {
-        true
-    }
-
-    /// Planes that it schedules one by one. Where a switch has more, they are joined alike.
-    fn planes(&self) -> u8 {
-        1
-    }
-
-    /// Returns whether its answer depends on plane and slot alone, and all days of a plane after
-    /// the first have the same length. A world without waiting data may then skip slots.
-    fn is_periodic(&self) -> bool {
-        false
-    }
-}
-
-impl<C: Circuits + ?Sized> Circuits for Box<C> {
-    fn wants_demand(&self) -> bool {
-        (**self).wants_demand()
-    }
-
-    fn has_circuits(&self) -> bool {
-        (**self).has_circuits()
-    }
-
-    fn planes(&self) -> u8 {
-        (**self).planes()
-    }
-
-    fn is_periodic(&self) -> bool {
-        (**self).is_periodic()
-    }
-}
-
-impl<C: Circuits, L: Log<Event, Action> + Send> Circuits for Host<C, L> {
-    fn wants_demand(&self) -> bool {
-        self.policy().wants_demand()
-    }
-
-    fn has_circuits(&self) -> bool {
-        self.policy().has_circuits()
-    }
-
-    fn planes(&self) -> u8 {
-        self.policy().planes()
-    }
-
-    fn is_periodic(&self) -> bool {
-        self.policy().is_periodic()
-    }
-}
-
-/// Any policy of circuits.
-pub type CircuitsPolicy = Box<dyn Circuits>;
-
-/// Events for a policy of circuits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Event {
-    /// Sets the demand of a host for another, and replaces the last value.
-    Demand {
-        /// Host where the data waits.
-        from: u16,
-        /// Host that the data is for.
-        to: u16,
-        /// Number of bytes.
-        bytes: u64,
-    },
-    /// The circuits of a plane come down, or it has none yet: the night before this slot begins.
-    Next {
-        /// Number of the plane.
-        plane: u8,
-        /// Slots that it had before.
-        slot: u32,
-    },
-    /// A host answers no more: it gets no circuits.
-    Lost {
-        /// Number of the host.
-        host: u16,
-    },
-    /// A lost host is there again.
-    Back {
-        /// Number of the host.
-        host: u16,
-    },
-}
-
-/// Actions of a policy of circuits, in answer to [`Event::Next`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Action {
-    /// Joins one host to another in the next day of a plane.
-    Join {
-        /// Number of the plane.
-        plane: u8,
-        /// Host that sends.
-        from: u16,
-        /// Host that receives.
-        to: u16,
-    },
-    /// The next day of a plane is so long, and has what was joined since the last one.
-    Day {
-        /// Number of the plane.
-        plane: u8,
-        /// Time from the end of the night to the begin of the next; [`Time::NEVER`] if there is
-        /// none.
-        #[cfg_attr(feature = "serde", serde(rename = "length_ps"))]
-        length: Time,
-    },
-}

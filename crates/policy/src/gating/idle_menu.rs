@@ -26,7 +26,7 @@ use alloc::vec;
 use halfwink_units::Time;
 
 use super::{Action, Costs, Event, Gating, Pending};
-use crate::scaling::{self, Depth, IdleParameters, IdleState, Menu, Rest};
+use crate::scaling::{self, Depth, IdleParameters, IdleState, IdleStates, Menu, Rest};
 use crate::{Policy, Snapshot};
 
 /// The spread of idle times, in picoseconds, below which menu takes them for alike.
@@ -80,17 +80,17 @@ impl IdleMenu {
         // Below a nanosecond the scaled clock would end within days.
         let alike = parameters.alike.max(Time::ns(1));
         let scaled = |span| to_menu(span, alike);
-        let stopped = IdleState { depth: Depth::C1, exit: Time::ZERO, residency: Time::ZERO };
+        let stopped =
+            IdleState { depth: Depth::C1, exit: Time::ZERO, residency: Time::ZERO, polls: false };
         let deepest = if costs.lead() <= parameters.latency_limit {
             let (exit, residency) = (scaled(costs.lead()), scaled(residency(&costs)));
-            IdleState { depth: Depth::C6, exit, residency }
+            IdleState { depth: Depth::C6, exit, residency, polls: false }
         } else {
             stopped
         };
         let menu = Menu::new(IdleParameters {
             cores: CORE + 1,
-            // Menu's ladder has three states; a core has nothing between these two.
-            states: [stopped, stopped, deepest],
+            states: IdleStates::new(&[stopped, stopped, deepest]),
             tick: scaled(parameters.tick).max(Time(1)),
             timer: IdleParameters::NO_TIMER,
             wake: Time::ZERO,

@@ -6,6 +6,8 @@
 //! that expects a short rest keeps it, and is asked again when it rings: so a wrong guess costs no
 //! more than a tick.
 
+use core::ops::Deref;
+
 use halfwink_units::Time;
 
 use super::apart::{Apart, Resting};
@@ -20,6 +22,42 @@ pub struct IdleState {
     pub exit: Time,
     /// Shortest stay that is worth it.
     pub residency: Time,
+    /// True for a loop that polls (`CPUIDLE_FLAG_POLLING`), which is no state of the hardware.
+    pub polls: bool,
+}
+
+/// Most states of a table, as `CPUIDLE_STATE_MAX` allows 10.
+pub const MOST_STATES: usize = 10;
+
+/// A kernel's table of idle states, from the shallowest to the deepest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleStates {
+    states: [IdleState; MOST_STATES],
+    count: usize,
+}
+
+impl IdleStates {
+    /// The first [`MOST_STATES`] of these; at least one.
+    #[must_use]
+    pub fn new(states: &[IdleState]) -> IdleStates {
+        debug_assert!(!states.is_empty(), "a core can always rest somehow");
+        let first =
+            IdleState { depth: Depth::C1, exit: Time::ZERO, residency: Time::ZERO, polls: false };
+        let mut all = [first; MOST_STATES];
+        let count = states.len().clamp(1, MOST_STATES);
+        for (place, state) in all.iter_mut().zip(states) {
+            *place = *state;
+        }
+        IdleStates { states: all, count }
+    }
+}
+
+impl Deref for IdleStates {
+    type Target = [IdleState];
+
+    fn deref(&self) -> &[IdleState] {
+        &self.states[..self.count]
+    }
 }
 
 impl IdleState {
@@ -37,9 +75,8 @@ impl IdleState {
 pub struct IdleParameters {
     /// Cores that rest, each by a record of its own.
     pub cores: u8,
-    /// States from the shallowest to the deepest. (That Linux polls for very short waits is left
-    /// out.)
-    pub states: [IdleState; 3],
+    /// States from the shallowest to the deepest.
+    pub states: IdleStates,
     /// Between ticks. Of a kernel with 250 a second: 4 ms.
     pub tick: Time,
     /// Until the next timer beside the tick. Menu cannot expect less than a thousandth of it.
@@ -84,11 +121,11 @@ impl IdleParameters {
 #[derive(Clone, Copy, Debug)]
 pub struct Rested {
     /// Place of the state in [`IdleParameters::states`].
-    pub(super) state: usize,
+    pub(crate) state: usize,
     /// Length of the rest with the exit from the state, in nanoseconds.
-    pub(super) ns: u64,
+    pub(crate) ns: u64,
     /// The tick ended it.
-    pub(super) by_tick: bool,
+    pub(crate) by_tick: bool,
 }
 
 /// The rest of a core, from its beginning to the first poll after it.

@@ -84,6 +84,11 @@ impl Governor for MenuCore {
         let mut state = 0;
         for (n, s) in p.states.iter().enumerate() {
             if s.residency_ns() > expected {
+                // A state of the hardware, and not polling, unless a timer is about to ring.
+                if p.states[state].polls && s.residency_ns() <= self.timer_ns {
+                    (expected, state) = (s.residency_ns(), n);
+                    break;
+                }
                 // Too shallow by this guess, but the tick would wake it to guess again.
                 if expected >= p.tick_ns() {
                     expected = p.states[state].residency_ns();

@@ -9,12 +9,11 @@
 use halfwink_units::Time;
 
 use super::apart::Apart;
-use super::cpuidle::{Governed, Governor, IdleParameters, Rested};
+use super::cpuidle::{Governed, Governor, IdleParameters, Rested, MOST_STATES};
 
 const PULSE: u32 = 1_024;
 const DECAY_SHIFT: u32 = 3;
 const RECENT: usize = 9;
-const STATES: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
@@ -29,7 +28,7 @@ pub type Teo = Apart<Governed<TeoCore>>;
 /// State of the governor for one core.
 #[derive(Clone, Copy, Debug)]
 pub struct TeoCore {
-    bins: [Bin; STATES],
+    bins: [Bin; MOST_STATES],
     total: u32,
     /// Bins of the last intercepts.
     recent: [Option<usize>; RECENT],
@@ -39,7 +38,7 @@ pub struct TeoCore {
 impl Governor for TeoCore {
     fn new() -> TeoCore {
         let bin = Bin { intercepts: 0, hits: 0, recent: 0 };
-        TeoCore { bins: [bin; STATES], total: 0, recent: [None; RECENT], at: 0 }
+        TeoCore { bins: [bin; MOST_STATES], total: 0, recent: [None; RECENT], at: 0 }
     }
 
     /// Implements `teo_update`.
@@ -53,7 +52,7 @@ impl Governor for TeoCore {
         };
         self.total = 0;
         let (mut timer, mut lasted) = (0, 0);
-        for (n, bin) in self.bins.iter_mut().enumerate() {
+        for (n, bin) in self.bins.iter_mut().enumerate().take(p.states.len()) {
             bin.hits -= bin.hits >> DECAY_SHIFT;
             bin.intercepts -= bin.intercepts >> DECAY_SHIFT;
             self.total += bin.hits + bin.intercepts;
@@ -79,7 +78,8 @@ impl Governor for TeoCore {
 
     /// `teo_select`: the state, and whether the tick goes on.
     fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool) {
-        let allowed = (0..STATES).filter(|&n| p.states[n].residency_ns() <= p.timer_ns()).max();
+        let worth = |&n: &usize| p.states[n].residency_ns() <= p.timer_ns();
+        let allowed = (0..p.states.len()).filter(worth).max();
         let mut state = allowed.unwrap_or(0);
         let mut span = if state == 0 { p.states[0].residency_ns() } else { p.timer_ns() };
         let shallower = &self.bins[..state];

@@ -114,7 +114,13 @@ fn policy(settings: &Settings) -> Result<GatingPolicy, StudyError> {
     let (wake_up, zero) = (wake_up(settings), Time::ZERO);
     let break_even = wake_up * 2;
     let costs = Costs { entry: zero, break_even, wake_up, restore: zero, slots: Slots::ANY };
-    let core = GatingContext { costs, token_entries: 1, memory: [zero; 2], power_down: false };
+    let core = GatingContext {
+        costs,
+        token_entries: 1,
+        memory: [zero; 2],
+        idle_states: None,
+        power_down: false,
+    };
     match settings.choice.technique().make {
         Make::Gating(gating) => Ok((gating.build)(&settings.choice, &core)),
         _ => Err(StudyError::Usage(format!("{}: nothing to sleep by", settings.choice))),

@@ -9,7 +9,7 @@ use halfwink_policy::scaling::ScalingPolicy;
 pub use machine::Machine;
 pub use plan::{Dispatch, Plan};
 
-use crate::Choice;
+use crate::{Choice, Slot};
 
 /// An idle policy, and the idle states that it chooses from.
 pub enum Idler {
@@ -45,30 +45,4 @@ pub struct NodePart {
     pub idle: Option<fn(&Choice, &Machine) -> Idler>,
     /// What it changes of the other slots.
     pub change: fn(&Choice, &mut Plan),
-}
-
-/// A place for one policy. In their order techniques are written: `c6a+package-sleep+packing`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Slot {
-    /// When an idle core sleeps, and how deep.
-    Idle,
-    /// When what cores share sleeps.
-    Package,
-    /// How requests come to cores.
-    Dispatch,
-    /// When the network card interrupts.
-    Input,
-}
-
-impl Slot {
-    /// What the slot decides, for messages.
-    #[must_use]
-    pub fn decides(self) -> &'static str {
-        match self {
-            Slot::Idle => "how an idle core sleeps",
-            Slot::Package => "when what cores share sleeps",
-            Slot::Dispatch => "how requests come to cores",
-            Slot::Input => "when the network card interrupts",
-        }
-    }
 }

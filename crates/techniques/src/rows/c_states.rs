@@ -2,33 +2,43 @@
 //! and what research proposes in its place. States are the machine's (`[[idle_states]]`,
 //! `[package]`).
 
-use halfwink_policy::gating::{AlwaysOn, GatingPolicy, IdleGate, IdleMenu, IdleMenuParameters};
+use halfwink_policy::gating::{
+    AlwaysOn, CpuIdle, CpuIdleParameters, DeepRest, GatingPolicy, IdleGate,
+};
+use halfwink_policy::scaling::{Governor, LadderCore, MenuCore, TeoCore};
 use halfwink_units::Time;
 
-use super::availability::{silicon, today};
+use super::availability::{silicon, today, usual};
 use super::gating::{GatingContext, GATING};
-use crate::{Change, Choice, Delays, Gating, Make, Modifier, Parameter, Technique};
+use crate::{Change, Choice, Delays, Gating, Make, Modifier, Parameter, Slot, Technique};
 
-const MENU: &[Parameter] = &[
-    Parameter::number("alike_us", "us", 20.0, (1e-3, 1e6))
-        .about("spread up to which idle times are alike", "Linux, cpuidle/governors/menu.c"),
+const GOVERNOR: &[Parameter] = &[
     Parameter::number("tick_us", "us", 4000.0, (1e-3, 1e9))
         .about("until a core whose clock is stopped is predicted again", "Linux, 250 a second"),
     Parameter::number("latency_limit_us", "us", 2e9, (0.0, 2e9)).about(
-        "longest exit that is allowed; a core that takes longer never enters the state",
+        "longest exit latency that is allowed; deeper states are never entered",
         "Linux, pm_qos.h: PM_QOS_CPU_LATENCY_DEFAULT_VALUE",
     ),
 ];
 
-/// Linux' governor between a stopped clock (C1) and the state that the machine was given.
-fn menu(choice: &Choice, core: &GatingContext) -> GatingPolicy {
+/// One of Linux' governors over the idle states that the machine may use.
+fn governor<G: Governor + 'static>(choice: &Choice, core: &GatingContext) -> GatingPolicy {
     let us = |name| Time::from_ns(1e3 * choice.number(name));
-    let parameters = IdleMenuParameters {
+    // A machine without states lacks them, which is said before anything is built.
+    let Some(states) = core.idle_states else { return Box::new(AlwaysOn) };
+    Box::new(CpuIdle::<G>::new(CpuIdleParameters {
+        states,
         tick: us("tick_us"),
         latency_limit: us("latency_limit_us"),
-        alike: us("alike_us"),
-    };
-    Box::new(IdleMenu::new(core.costs, parameters))
+    }))
+}
+
+/// Enters the deepest state that the machine may use at each halt.
+fn deepest(_: &Choice, core: &GatingContext) -> GatingPolicy {
+    match core.idle_states {
+        Some(states) => Box::new(DeepRest::new((states.len() - 1) as u8)),
+        None => Box::new(IdleGate::new()),
+    }
 }
 
 const ON_A_CHIP: Technique = Technique {
@@ -44,14 +54,20 @@ const ON_A_CHIP: Technique = Technique {
 
 /// A state that is entered at each halt.
 const STATE: Gating = Gating {
+    slots: &[Slot::Idle],
     retention: false,
     delays: |_| Delays::AfterHalts,
-    build: |_, _| Box::new(IdleGate::new()),
+    build: deepest,
     ..GATING
 };
 
-/// A state that is entered where Linux expects it to be worth it.
-const BY_MENU: Gating = Gating { delays: |_| Delays::AfterSomeHalts, build: menu, ..STATE };
+/// Linux' governors, over all states that one can buy.
+const GOVERNED: Gating = Gating {
+    delays: |_| Delays::AfterSomeHalts,
+    change: Change::IdleStates,
+    build: governor::<MenuCore>,
+    ..STATE
+};
 
 const fn in_state(name: &'static str, how: Gating) -> Make {
     Make::Gating(Gating { change: Change::IdleState(name), ..how })
@@ -59,12 +75,39 @@ const fn in_state(name: &'static str, how: Gating) -> Make {
 
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
+        name: "menu",
+        available: usual("cpuidle.governor=menu, Linux' default"),
+        title: "Linux' menu governor over all idle states of the machine, as most servers have it",
+        source: "Linux, cpuidle/governors/menu.c",
+        parameters: GOVERNOR,
+        make: Make::Gating(GOVERNED),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "teo",
+        available: today("cpuidle.governor=teo"),
+        title: "Linux' timer events oriented governor over all idle states of the machine",
+        source: "Linux, cpuidle/governors/teo.c",
+        parameters: GOVERNOR,
+        make: Make::Gating(Gating { build: governor::<TeoCore>, ..GOVERNED }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "ladder",
+        available: today("cpuidle.governor=ladder"),
+        title: "Linux' ladder governor over all idle states: deeper after four stays that paid",
+        source: "Linux, cpuidle/governors/ladder.c",
+        parameters: GOVERNOR,
+        make: Make::Gating(Gating { build: governor::<LadderCore>, ..GOVERNED }),
+        ..ON_A_CHIP
+    },
+    Technique {
         name: "c1e",
         available: today("cpupower idle-set, with C1E enabled in firmware"),
         title: "Linux' menu governor with C1 and C1E",
         source: "Linux, intel_idle.c",
-        parameters: MENU,
-        make: in_state("c1e", BY_MENU),
+        parameters: GOVERNOR,
+        make: in_state("c1e", GOVERNED),
         ..ON_A_CHIP
     },
     Technique {
@@ -72,8 +115,8 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: today("cpupower idle-set, with C6 enabled in firmware"),
         title: "Linux' menu governor with C1 and C6, in which a core loses its caches",
         source: "Linux, intel_idle.c",
-        parameters: MENU,
-        make: in_state("c6", BY_MENU),
+        parameters: GOVERNOR,
+        make: in_state("c6", GOVERNED),
         ..ON_A_CHIP
     },
     Technique {
@@ -96,6 +139,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "what cores share sleeps while all of them are halted in C1",
         source: "Antoniou 2022 (AgilePkgC), PC1A",
         make: Make::Gating(Gating {
+            slots: &[Slot::Package],
             retention: false,
             change: Change::PackageSleep,
             delays: |_| Delays::Never,

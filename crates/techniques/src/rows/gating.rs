@@ -5,10 +5,11 @@ use halfwink_policy::gating::{
     IdleMenu, IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching,
     SwitchingParameters, Tap, WakeFor,
 };
+use halfwink_policy::scaling::IdleStates;
 use halfwink_units::Time;
 
 use super::availability::{bound, kernel, silicon, today, usual};
-use crate::{Change, Choice, Delays, Gating, Make, Parameter, Plan, Technique};
+use crate::{Change, Choice, Delays, Gating, Make, Parameter, Plan, Slot, Technique};
 
 /// The properties of a core that a world tells to the techniques that put it to sleep.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +21,15 @@ pub struct GatingContext {
     /// Time until an access has missed the last cache, and time that memory takes from there (both
     /// 0 in a world without memory).
     pub memory: [Time; 2],
+    /// The idle states that its machine may use; none where it names none.
+    pub idle_states: Option<IdleStates>,
     /// True if a core without a thread powers down while others have theirs.
     pub power_down: bool,
 }
 
 /// What most of these are: gating of the machine as it is, run once.
 pub(super) const GATING: Gating = Gating {
+    slots: &[Slot::Stalls, Slot::Idle],
     retention: true,
     change: Change::None,
     needs_os_cores: false,
@@ -115,6 +119,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         worlds: &["chip", "toy"],
         title: "gates while the OS has halted the core, as a deep C-state does",
         make: Make::Gating(Gating {
+            slots: &[Slot::Idle],
             delays: |_| Delays::AfterHalts,
             build: |_, _| Box::new(IdleGate::new()),
             ..GATING
@@ -128,6 +133,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "as idle-gate, but not for idle times expected to be too short",
         source: "Mogul 2007, Sec 5.6",
         make: Make::Gating(Gating {
+            slots: &[Slot::Idle],
             delays: |_| Delays::AfterSomeHalts,
             build: |_, core| Box::new(AdaptiveIdle::new(core.costs)),
             ..GATING
@@ -142,6 +148,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Linux, cpuidle/governors/menu.c",
         parameters: IDLE_MENU,
         make: Make::Gating(Gating {
+            slots: &[Slot::Idle],
             delays: |_| Delays::AfterSomeHalts,
             build: idle_menu,
             ..GATING
@@ -154,7 +161,11 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "gates long memory stalls, guesses their end from past ones",
         source: "Strong 2013, Sec 2.3.3",
         parameters: &[EXPECTATION],
-        make: Make::Gating(Gating { build: |choice, core| Box::new(mapg(choice, core)), ..GATING }),
+        make: Make::Gating(Gating {
+            slots: &[Slot::Stalls],
+            build: |choice, core| Box::new(mapg(choice, core)),
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
     Technique {
@@ -167,6 +178,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         parameters: &[Parameter::words("wake", &["first", "last"])
             .about("the outstanding response that the core is awake for", "Strong 2013, ch. 5")],
         make: Make::Gating(Gating {
+            slots: &[Slot::Stalls],
             delays: |choice| match choice.word("wake") {
                 "last" => Delays::Anywhere,
                 _ => Delays::AfterHalts,
@@ -183,6 +195,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Strong 2013, ch. 5",
         parameters: &[EXPECTATION],
         make: Make::Gating(Gating {
+            slots: &[Slot::Stalls],
             build: |choice, core| {
                 let tap = Tap::new(core.costs, core.token_entries);
                 Box::new(Switching::new(core.costs, SWITCHING, tap, mapg(choice, core)))
@@ -226,7 +239,12 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         family: "dvfs",
         title: "the frequency and voltage with the least product of energy and delay",
         source: "Strong 2013, Sec 2.4",
-        make: Make::Gating(Gating { retention: false, plan: Plan::LeastEnergyDelay, ..GATING }),
+        make: Make::Gating(Gating {
+            slots: &[Slot::Speed],
+            retention: false,
+            plan: Plan::LeastEnergyDelay,
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
     Technique {
@@ -237,7 +255,12 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Strong 2013, Sec 2.4; Dhiman and Rosing 2007",
         parameters: &[Parameter::number("max_slowdown", "", 0.05, (0.0, 1.0))
             .about("share that the work may take longer", "Strong 2013, Sec 2.4")],
-        make: Make::Gating(Gating { retention: false, plan: Plan::BoundedSlowdown, ..GATING }),
+        make: Make::Gating(Gating {
+            slots: &[Slot::Speed],
+            retention: false,
+            plan: Plan::BoundedSlowdown,
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
     Technique {

@@ -4,13 +4,13 @@ use halfwink_policy::gating::{
     AdaptiveIdle, AlwaysOn, Costs, GatingPolicy, IdleGate, Oracle, Slots,
 };
 use halfwink_policy::scaling::{
-    Depth, IdleParameters, IdleState, Menu, Polling, ScalingPolicy, Teo,
+    Depth, IdleParameters, IdleState, IdleStates, Menu, Polling, ScalingPolicy, Teo,
 };
 use halfwink_units::Time;
 
 use super::availability::{bound, kernel, silicon, today, usual};
-use crate::node::{Dispatch, Idler, Machine, NodePart, Plan, Slot};
-use crate::{Choice, Make, Parameter, Technique};
+use crate::node::{Dispatch, Idler, Machine, NodePart, Plan};
+use crate::{Choice, Make, Parameter, Slot, Technique};
 
 fn us(us: f64) -> Time {
     Time::from_ns(1e3 * us)
@@ -43,10 +43,11 @@ fn governor(
     let told = |depth, n: usize| {
         let (exit, residency) =
             machine.told(n).map_or((0.0, 0.0), |state| (state.exit_us, state.residency_us));
-        IdleState { depth, exit: us(exit), residency: us(residency) }
+        IdleState { depth, exit: us(exit), residency: us(residency), polls: false }
     };
     let [first, middle, last] = depths;
     let states = [told(Depth::C1, first), told(Depth::C3, middle), told(Depth::C6, last)];
+    let states = IdleStates::new(&states);
     let tick = us(machine.spec().kernel.tick_us);
     let timer = us(machine.spec().kernel.next_timer_us);
     let policy = make(IdleParameters { cores: 1, states, tick, timer, wake: Time::ZERO });

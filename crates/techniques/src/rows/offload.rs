@@ -9,7 +9,7 @@ use halfwink_units::Time;
 
 use super::availability::{kernel, silicon, today};
 use super::gating::GATING;
-use crate::{Change, Choice, Gating, Make, MakeOffload, Parameter, Plan, Technique};
+use crate::{Change, Choice, Gating, Make, MakeOffload, Parameter, Plan, Slot, Technique};
 
 /// Epochs of the published controller are this much longer than those here, since recorded
 /// workloads are some million instructions long.
@@ -24,6 +24,7 @@ const THRESHOLD: Parameter = Parameter::whole("threshold", 1000, (0, 1_000_000_0
 
 /// Cores without a thread power down, application cores as OS cores.
 const OFFLOAD: Gating = Gating {
+    slots: &[Slot::Kernel],
     needs_os_cores: true,
     build: |_, core| {
         if core.power_down {

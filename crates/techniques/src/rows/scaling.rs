@@ -2,9 +2,9 @@
 
 use halfwink_policy::scaling::{
     Depth, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters, IdleState,
-    L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters, Napi, Nmap,
-    NmapParameters, Polling, PowerSave, PowerSaveParameters, Suricata, Teo, VppAdaptive,
-    VppAdaptiveParameters,
+    IdleStates, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters,
+    Napi, Nmap, NmapParameters, Polling, PowerSave, PowerSaveParameters, Suricata, Teo,
+    VppAdaptive, VppAdaptiveParameters,
 };
 use halfwink_units::Time;
 
@@ -67,15 +67,19 @@ fn power_save(choice: &Choice, model: &Model) -> PowerSaveParameters {
 
 fn idle(choice: &Choice, model: &Model) -> IdleParameters {
     let (spec, sleep) = (model.spec(), &model.spec().sleep);
-    let state =
-        |depth, exit, residency| IdleState { depth, exit: us(exit), residency: us(residency) };
+    let state = |depth, exit, residency| IdleState {
+        depth,
+        exit: us(exit),
+        residency: us(residency),
+        polls: false,
+    };
     IdleParameters {
         cores: spec.cores.count,
-        states: [
+        states: IdleStates::new(&[
             state(Depth::C1, sleep.c1_exit_us, sleep.c1_residency_us),
             state(Depth::C3, sleep.c3_exit_us, sleep.c3_residency_us),
             state(Depth::C6, sleep.c6_exit_us, sleep.c6_residency_us),
-        ],
+        ]),
         tick: ms(choice.number("tick_ms")),
         timer: IdleParameters::NO_TIMER,
         wake: us(spec.wake.delivery_us + spec.wake.handler_us),

@@ -7,7 +7,7 @@ use halfwink_policy::segregation::{
 
 use super::availability::{kernel, silicon, today};
 use super::gating::GATING;
-use crate::{Choice, Delays, Gating, Make, Parameter, Segregation, Technique};
+use crate::{Choice, Delays, Gating, Make, Parameter, Segregation, Slot, Technique};
 
 /// Epochs of published controllers are this much longer than those here, since recorded workloads
 /// are some ten million instructions long: a tenth of a million cycles for a split that is tried.
@@ -46,6 +46,7 @@ const LRU: Segregation = Segregation {
 
 const fn ruling(segregation: Segregation) -> Make {
     Make::Gating(Gating {
+        slots: &[Slot::Cache],
         retention: false,
         delays: |_| Delays::Never,
         segregation: Some(segregation),

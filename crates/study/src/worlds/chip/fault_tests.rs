@@ -7,14 +7,14 @@ use std::sync::Arc;
 use halfwink_chip::{FaultCounts, FaultSpec, Geometry, Machine, RunResult, Task, WakeUpKind};
 use halfwink_engine::{stream, RunControl, Stream};
 use halfwink_power::Lost;
-use halfwink_techniques::{choices, Choice, Make, Plan};
+use halfwink_techniques::{choices, Choice, Plan};
 use halfwink_trace::{
     Address, Block, Branch, Event, Instr, Kind, LoadKind, Program, RegSet, Script, Site, TemplateId,
 };
 use halfwink_units::{PhysAddr, Time, VirtAddr};
 use rand::RngExt;
 
-use super::adapt::{adapted, lacking};
+use super::adapt::Joint;
 use super::tables::{call_profile, calls_of, Sums};
 use super::{ChipJob, Memory, Workload};
 use crate::fault_seeds::{any, play, plays_all};
@@ -184,18 +184,18 @@ fn result(
     tasks: &dyn Fn() -> Vec<Task>,
     asked: bool,
 ) -> Option<Played> {
-    let Make::Gating(gating) = choice.technique().make else { return None };
-    if lacking(&gating, found).is_some() || gating.needs_os_cores && found.os.cores == 0 {
+    let joint = Joint::of(choice)?;
+    if joint.lacking(found).is_some() || joint.needs_os_cores() && found.os.cores == 0 {
         return None;
     }
-    let machine = adapted(choice, &gating, found.clone());
-    let watched = asked || gating.offload.is_some() || tasks().len() > machine.cores;
+    let machine = joint.adapted(found.clone());
+    let watched = asked || joint.offload().is_some() || tasks().len() > machine.cores;
     let info = MachineInfo { name: String::new(), machine: found.clone(), text: String::new() };
     let job = ChipJob {
         machine: Arc::new(info),
         workload: Workload { name: String::new(), parts: Vec::new() },
         choice: choice.clone(),
-        gating,
+        joint,
         instructions: None,
         timeline_ns: None,
         memory: Memory::Apart,
@@ -205,7 +205,7 @@ fn result(
         let (control, logs) = (RunControl::new(), Logs::default());
         job.play_tasks(tasks(), watched, &machine, calls, &control, &logs)
     };
-    let run = once(&[]).and_then(|run| match gating.plan {
+    let run = once(&[]).and_then(|run| match job.joint.plan().1 {
         Plan::Profiled => once(&call_profile(&run, &machine)),
         _ => Ok(run),
     });

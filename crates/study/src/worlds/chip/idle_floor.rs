@@ -1,12 +1,11 @@
 //! Power of a chip whose work is done, under the technique that ran it.
 
-use halfwink_chip::{Machine, RunResult};
+use halfwink_chip::{state_power, Machine, RunResult};
 use halfwink_policy::gating::{Action, Event, GatingPolicy};
 use halfwink_policy::Host;
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
-use super::adapt::gating_policy;
 use super::tables::is_core;
 use super::ChipJob;
 
@@ -22,9 +21,8 @@ const GOES_ON: [&str; 4] = ["leakage", "background", "refresh", "uncore"];
 /// Assumption: parts that cores share stay as they were during the run, which a batch of programs
 /// never lets sleep.
 fn idle_w(machine: &Machine, result: &RunResult, policy: GatingPolicy, retention: bool) -> f64 {
-    let state = if gates(policy) { CoreState::Gated } else { CoreState::Idle };
-    let watts =
-        |machine: &Machine| machine.power.core.in_state(state, &machine.gating, retention).as_w();
+    let state = settled(machine, policy);
+    let watts = |machine: &Machine| state_power(machine, state, retention).as_w();
     let cores = result.cores.len() as f64 * watts(machine)
         + result.os_cores.len() as f64 * watts(&machine.os_core());
     let working = result.cores.len();
@@ -40,23 +38,30 @@ fn idle_w(machine: &Machine, result: &RunResult, policy: GatingPolicy, retention
     cores + rest / result.duration.as_s()
 }
 
-/// Whether a policy gates a core that the operating system has halted for good.
-fn gates(policy: GatingPolicy) -> bool {
-    let (mut host, mut gated) = (Host::new(policy), false);
-    host.deliver(Time::ZERO, &Event::IdleBegin, |_, action| gated |= action == Action::Gate);
-    while !gated && host.due() < SETTLED {
+/// The state in which a policy leaves a core that the operating system has halted for good.
+fn settled(machine: &Machine, policy: GatingPolicy) -> CoreState {
+    let (mut host, mut state) = (Host::new(policy), CoreState::Idle);
+    let mut heed = |action| match action {
+        Action::Gate => state = CoreState::Gated,
+        Action::Rest { state: place } => {
+            let rests = machine.rests().nth(usize::from(place));
+            state = rests.map_or(CoreState::Idle, |rest| machine.state_of(rest));
+        }
+        _ => {}
+    };
+    host.deliver(Time::ZERO, &Event::IdleBegin, |_, action| heed(action));
+    while host.due() < SETTLED {
         let due = host.due();
-        if host.ring(due, |_, action| gated |= action == Action::Gate).is_err() {
+        if host.ring(due, |_, action| heed(action)).is_err() {
             break;
         }
     }
-    gated
+    state
 }
 
 impl ChipJob {
     /// The idle floor of one of its runs, in watts.
     pub(super) fn idle_w(&self, machine: &Machine, result: &RunResult) -> f64 {
-        let policy = gating_policy(&self.gating, &self.choice, machine, 0);
-        idle_w(machine, result, policy, self.gating.retention)
+        idle_w(machine, result, self.joint.policy(machine, 0), self.joint.retention())
     }
 }

@@ -40,10 +40,10 @@ use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
 use halfwink_policy::wake_up::Central;
 use halfwink_power::CoreState;
-use halfwink_techniques::{Choice, Gating, Make, MakeOffload, Parameter, Plan};
+use halfwink_techniques::{Choice, MakeOffload, Parameter, Plan};
 use halfwink_units::Time;
 
-use self::adapt::{adapted, gating_policy, lacking, segregation_policy};
+use self::adapt::{segregation_policy, Joint};
 use self::ruled::{segregation_table, SEGREGATION};
 use self::tables::{
     call_profile, calls_table, counter_table, energy_columns, histogram_table, intervals, is_core,
@@ -54,7 +54,7 @@ use self::workload::Workload;
 use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, Head, Table, Value};
+use crate::table::{integer, real, text, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, slices, Common, Load, COMMON, LEDGER, SLICES};
 
@@ -66,7 +66,7 @@ struct ChipJob {
     machine: Arc<MachineInfo>,
     workload: Workload,
     choice: Choice,
-    gating: Gating,
+    joint: Joint,
     /// Instructions of each core, at most.
     instructions: Option<u64>,
     /// Part of the run to record the states of, in nanoseconds from its start.
@@ -126,7 +126,7 @@ pub(crate) const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 44] = [
+const OWN: [Head; 48] = [
     integer("cores"),
     integer("working_cores"),
     real("frequency"),
@@ -161,6 +161,10 @@ const OWN: [Head; 44] = [
     integer("cache_losses"),
     integer("cold_misses"),
     integer("wakes"),
+    integer("halts"),
+    text("power_basis"),
+    real("power_low"),
+    real("power_high"),
     integer("late_wakes"),
     real("late_share"),
     integer("most_outstanding"),
@@ -224,10 +228,11 @@ impl World for Chip {
         job: &Job,
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
-        let Make::Gating(gating) = settings.choice.technique().make else {
+        let Some(joint) = Joint::of(&settings.choice) else {
             let message = format!("{}: no technique of a chip", settings.choice);
             return Err(StudyError::Usage(message));
         };
+        joint.check()?;
         let timeline = settings.options.text("timeline_ns").map(span).transpose()?;
         let machine = library.machine(&job.machine, &settings.machine)?;
         let workload = library.workload(&job.workload)?;
@@ -238,25 +243,25 @@ impl World for Chip {
             Memory::One => io_path::of_one_run(&workload)?,
             Memory::SharedText => workload.check_copies()?,
         }
-        if gating.needs_os_cores && machine.machine.os.cores == 0 {
+        if joint.needs_os_cores() && machine.machine.os.cores == 0 {
             let (technique, machine) = (&settings.choice, &machine.name);
             return Err(StudyError::Usage(format!(
                 "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \
                  expected os.cores above 0"
             )));
         }
-        if let Some(lacking) = lacking(&gating, &machine.machine) {
+        if let Some(lacking) = joint.lacking(&machine.machine) {
             return Err(StudyError::Usage(format!("{}: {lacking}", machine.name)));
         }
-        if let Some(how) = gating.segregation {
-            let adapted = adapted(&settings.choice, &gating, machine.machine.clone());
-            ruled::check(&settings.choice, how, &adapted, &machine.name)?;
+        if let Some((choice, how)) = joint.segregation() {
+            let adapted = joint.adapted(machine.machine.clone());
+            ruled::check(choice, how, &adapted, &machine.name)?;
         }
         Ok(Box::new(ChipJob {
             machine,
             workload,
             choice: settings.choice,
-            gating,
+            joint,
             instructions: settings.options.given("instructions").map(|n| n as u64),
             timeline_ns: timeline,
             memory,
@@ -272,23 +277,28 @@ impl World for Chip {
         place: Place,
     ) -> Result<Box<dyn Replayer>, StudyError> {
         let (choice, number) = (&settings.choice, place.stream as usize);
-        let Make::Gating(gating) = choice.technique().make else {
-            return Err(nobody_at(job, place));
-        };
+        let joint = Joint::of(choice).ok_or_else(|| nobody_at(job, place))?;
         let found = library.machine(&job.machine, &settings.machine)?;
-        let machine = adapted(choice, &gating, found.machine.clone());
+        let machine = joint.adapted(found.machine.clone());
         match place.family {
             // Techniques that run at several frequencies gate at none.
-            Family::Gating => Ok(replayer(gating_policy(&gating, choice, &machine, number))),
-            Family::Offload if gating.plan == Plan::Profiled => Err(StudyError::Usage(format!(
+            Family::Gating if joint.is_single() || joint.plan().1 == Plan::Once => {
+                Ok(replayer(joint.policy(&machine, number)))
+            }
+            Family::Gating => Err(StudyError::Usage(format!(
+                "`{choice}` gates at a frequency that earlier runs decided, which a log does not \
+                 say: it cannot be replayed"
+            ))),
+            Family::Offload if joint.plan().1 == Plan::Profiled => Err(StudyError::Usage(format!(
                 "`{choice}` decides by what a first run measured, which a log does not say: \
                  it cannot be replayed"
             ))),
             Family::Offload => {
-                Ok(replayer(gating.offload.unwrap_or(WATCH)(choice, machine.os.switch, &[])))
+                let (choice, make) = joint.offload().unwrap_or((choice, WATCH));
+                Ok(replayer(make(choice, machine.os.switch, &[])))
             }
-            Family::Segregation => match gating.segregation {
-                Some(how) => Ok(replayer(segregation_policy(&how, choice, &machine))),
+            Family::Segregation => match joint.segregation() {
+                Some((choice, how)) => Ok(replayer(segregation_policy(&how, choice, &machine))),
                 None => Err(nobody_at(job, place)),
             },
             Family::WakeUp => {
@@ -345,7 +355,7 @@ impl Prepared for ChipJob {
     }
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
-        let mut machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
+        let mut machine = self.joint.adapted(self.machine.machine.clone());
         machine.os.one_memory = self.memory == Memory::One;
         machine.faults.seed = self.seed;
         let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
@@ -388,7 +398,7 @@ impl ChipJob {
             self.play(machine, calls, control, logs)
         };
         let points = &machine.dvfs.frequencies;
-        match self.gating.plan {
+        match self.joint.plan().1 {
             Plan::Once => Ok((1.0, machine.clone(), full)),
             Plan::Profiled => {
                 let calls = call_profile(&full, machine);
@@ -440,7 +450,7 @@ impl ChipJob {
             ("histograms", histogram_table(result)),
             ("calls", calls_table(result)),
             ("segregation", segregation_table(result)),
-            ("timeline", timeline_table(result)),
+            ("timeline", timeline_table(machine, result)),
             ("slices", slices(&result.pieces)),
         ]
     }
@@ -471,21 +481,19 @@ impl ChipJob {
         control: &RunControl,
         logs: &Logs,
     ) -> Result<RunResult, StudyError> {
-        let policy = |core: usize| {
-            logs.gating(core, gating_policy(&self.gating, &self.choice, machine, core))
-        };
-        let make = self.gating.offload.or(meet.then_some(WATCH));
+        let policy = |core: usize| logs.gating(core, self.joint.policy(machine, core));
+        let moves = self.joint.offload();
+        let make = moves.or(meet.then_some((&self.choice, WATCH)));
         let alone = machine.clone().without_os_cores();
-        let machine = if self.gating.offload.is_some() { machine } else { &alone };
-        let offload = make.map(|make| {
-            move |thread: usize| logs.offload(thread, make(&self.choice, machine.os.switch, calls))
+        let machine = if moves.is_some() { machine } else { &alone };
+        let offload = make.map(|(choice, make)| {
+            move |thread: usize| logs.offload(thread, make(choice, machine.os.switch, calls))
         });
-        let rule = self.gating.segregation.map(|how| {
-            move |core: usize| {
-                logs.segregation(core, segregation_policy(&how, &self.choice, machine))
-            }
+        let divides = self.joint.segregation();
+        let rule = divides.map(|(choice, how)| {
+            move |core: usize| logs.segregation(core, segregation_policy(&how, choice, machine))
         });
-        let segregated = self.gating.segregation.zip(rule.as_ref()).map(|(how, rule)| Segregated {
+        let segregated = divides.zip(rule.as_ref()).map(|((_, how), rule)| Segregated {
             policy: rule,
             replacement: how.replacement,
             monitors: how.monitors,
@@ -494,7 +502,7 @@ impl ChipJob {
         let options = Options {
             policy: &policy,
             offload: offload.as_ref().map(|make| make as &dyn Fn(usize) -> OffloadPolicy),
-            retention: self.gating.retention,
+            retention: self.joint.retention(),
             timeline: self.timeline(),
             wake_up: Some(&wake_up),
             segregated,
@@ -566,13 +574,17 @@ impl ChipJob {
             ("stalled_share", share(CoreState::Stalled)),
             ("idle_share", share(CoreState::Idle)),
             ("gating_share", share(CoreState::Gating)),
-            ("gated_share", share(CoreState::Gated)),
+            ("gated_share", (sums.gated().as_s() / run_s).into()),
             ("charging_share", share(CoreState::Charging)),
             ("restoring_share", share(CoreState::Restoring)),
             ("flushing_share", share(CoreState::Flushing)),
             ("cache_losses", losses(result, |l| l.losses).into()),
             ("cold_misses", losses(result, |l| l.cold_misses.iter().sum()).into()),
             ("wakes", sums.wakes.into()),
+            ("halts", sums.halts.into()),
+            ("power_basis", machine.power.basis.to_string().into()),
+            ("power_low", machine.power.factor[0].into()),
+            ("power_high", machine.power.factor[1].into()),
             ("late_wakes", sums.late_wakes.into()),
             ("late_share", (sums.late.as_s() / run_s).into()),
             ("most_outstanding", sums.most_outstanding.into()),

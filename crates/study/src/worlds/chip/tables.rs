@@ -53,6 +53,7 @@ pub(crate) struct Sums {
     pub(crate) residency: [Time; CoreState::ALL.len()],
     pub(crate) run: Time,
     pub(crate) wakes: u64,
+    pub(crate) halts: u64,
     pub(crate) late_wakes: u64,
     pub(crate) late: Time,
     pub(crate) most_outstanding: u64,
@@ -64,6 +65,13 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// Returns the time in which cores are off or nearly so: gated by a technique, or in an idle
+    /// state deeper than C1.
+    pub(crate) fn gated(&self) -> Time {
+        let off = |sum, &deep: &CoreState| sum + self.residency[deep as usize];
+        CoreState::DEEP.iter().fold(self.residency[CoreState::Gated as usize], off)
+    }
+
     pub(crate) fn of(result: &RunResult) -> Sums {
         let mut sums = Sums {
             instructions: 0,
@@ -76,6 +84,7 @@ impl Sums {
             residency: Default::default(),
             run: Time::ZERO,
             wakes: 0,
+            halts: 0,
             late_wakes: 0,
             late: Time::ZERO,
             most_outstanding: 0,
@@ -112,6 +121,7 @@ impl Sums {
         }
         self.run += core.finished - core.started;
         self.wakes += core.wakes;
+        self.halts += core.halts;
         self.late_wakes += core.late_wakes;
         self.late += core.late;
         for call in core.calls.values() {
@@ -311,13 +321,13 @@ pub(crate) fn histogram_table(result: &RunResult) -> Table {
     table
 }
 
-pub(crate) fn timeline_table(result: &RunResult) -> Table {
+pub(crate) fn timeline_table(machine: &Machine, result: &RunResult) -> Table {
     let mut table = Table::new(&TIMELINE);
     for (name, core) in named_cores(result) {
         for (state, start, end) in core.timeline.iter().flat_map(|t| &t.spans) {
             table.push(vec![
                 name.as_str().into(),
-                state.name().into(),
+                machine.state_name(*state).into(),
                 start.as_ns().into(),
                 end.as_ns().into(),
             ]);

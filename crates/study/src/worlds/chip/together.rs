@@ -5,7 +5,6 @@ use halfwink_engine::RunControl;
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_techniques::{Delays, Plan};
 
-use super::adapt::{adapted, gating_policy};
 use super::{ChipJob, Memory};
 use crate::error::StudyError;
 use crate::world::Tables;
@@ -16,11 +15,12 @@ impl ChipJob {
     /// are halts.
     pub(super) fn shared_pace(&self) -> Option<String> {
         let takes_turns = self.workload.cores() > self.machine.machine.cores;
-        let moves = self.gating.offload.is_some() || self.gating.segregation.is_some();
-        if self.gating.plan != Plan::Once || moves || takes_turns || self.memory != Memory::Apart {
+        let joint = &self.joint;
+        let moves = joint.offload().is_some() || joint.segregation().is_some();
+        if joint.plan().1 != Plan::Once || moves || takes_turns || self.memory != Memory::Apart {
             return None;
         }
-        let delays = (self.gating.delays)(&self.choice);
+        let delays = joint.delays();
         if delays == Delays::Anywhere || self.workload.halts() && delays == Delays::AfterSomeHalts {
             return None;
         }
@@ -43,11 +43,13 @@ impl ChipJob {
 
     /// Returns the machine as its technique has it, without the unused cores for the kernel.
     fn alone(&self) -> Machine {
-        adapted(&self.choice, &self.gating, self.machine.machine.clone()).without_os_cores()
+        let mut machine = self.joint.adapted(self.machine.machine.clone());
+        machine.faults.seed = self.seed;
+        machine.without_os_cores()
     }
 
     fn policy(&self, machine: &Machine, core: usize) -> GatingPolicy {
-        gating_policy(&self.gating, &self.choice, machine, core)
+        self.joint.policy(machine, core)
     }
 
     /// Plays it together with others of its pace.
@@ -59,7 +61,7 @@ impl ChipJob {
         let machine = self.alone();
         let policy = |core: usize| self.policy(&machine, core);
         let options = Options {
-            retention: self.gating.retention,
+            retention: self.joint.retention(),
             timeline: self.timeline(),
             ..Options::new(&policy)
         };
@@ -72,7 +74,7 @@ impl ChipJob {
         let follower = |n: usize| Follower {
             machine: &machines[n],
             policy: &policies[n],
-            retention: others[n].gating.retention,
+            retention: others[n].joint.retention(),
         };
         let followers: Vec<Follower<'_>> = (0..others.len()).map(follower).collect();
         let tasks = self.workload.tasks(self.instructions)?;
@@ -93,8 +95,8 @@ mod tests {
     use super::*;
     use crate::library::Library;
     use crate::world::{run_together, Control, Job, PreparedJob};
-    use crate::worlds::chip::adapt::lacking;
-    use halfwink_techniques::{techniques, Gating, Make};
+    use crate::worlds::chip::adapt::Joint;
+    use halfwink_techniques::{techniques, Choice, Gating, Make};
 
     fn library() -> Library {
         Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -117,11 +119,12 @@ mod tests {
     fn by_pace(workload: &str, machine: &str) -> BTreeMap<String, Vec<PreparedJob>> {
         let mut paces: BTreeMap<String, Vec<PreparedJob>> = BTreeMap::new();
         for technique in techniques().filter(|t| t.worlds.contains(&"chip")) {
-            let Make::Gating(gating @ Gating { needs_os_cores: false, .. }) = technique.make else {
+            let Make::Gating(Gating { needs_os_cores: false, .. }) = technique.make else {
                 continue;
             };
             let found = library().machine(machine, &[]).unwrap();
-            if lacking(&gating, &found.machine).is_some() {
+            let choice = Choice::parse("chip", technique.name).unwrap();
+            if Joint::of(&choice).unwrap().lacking(&found.machine).is_some() {
                 continue;
             }
             let prepared = job(workload, machine, technique.name);

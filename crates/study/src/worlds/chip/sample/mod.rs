@@ -16,11 +16,11 @@ use serde::Serialize;
 pub use self::estimates::{Interval, SampledTechnique};
 pub use self::question::{SampleQuestion, Spacing};
 
-use halfwink_techniques::{Choice, Gating};
+use halfwink_techniques::Choice;
 
 use self::estimates::{estimates, Windows};
 use self::question::Sampled;
-use super::adapt::{adapted, gating_policy};
+use super::adapt::Joint;
 use crate::error::StudyError;
 use crate::library::Library;
 
@@ -56,7 +56,7 @@ pub struct Sample {
 /// A technique, ready to run.
 struct Prepared {
     choice: Choice,
-    gating: Gating,
+    joint: Joint,
     machine: Machine,
 }
 
@@ -68,8 +68,8 @@ impl Prepared {
         codes: &mut CodeCache,
         control: &RunControl,
     ) -> Result<Option<Measured>, StudyError> {
-        let policy = |core: usize| gating_policy(&self.gating, &self.choice, &self.machine, core);
-        let options = Options { retention: self.gating.retention, ..Options::new(&policy) };
+        let policy = |core: usize| self.joint.policy(&self.machine, core);
+        let options = Options { retention: self.joint.retention(), ..Options::new(&policy) };
         Ok(measure(&self.machine, window, load, &options, codes, control)?)
     }
 }
@@ -91,9 +91,9 @@ impl Library {
         let Sampled { task, choices, cut: how, total } = question.find(self)?;
         let prepared: Vec<Prepared> = choices
             .into_iter()
-            .map(|(choice, gating)| {
-                let machine = adapted(&choice, &gating, found.machine.clone().without_os_cores());
-                Prepared { choice, gating, machine }
+            .map(|(choice, joint)| {
+                let machine = joint.adapted(found.machine.clone().without_os_cores());
+                Prepared { choice, joint, machine }
             })
             .collect();
         let load = task.load;

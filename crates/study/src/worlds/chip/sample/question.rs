@@ -2,9 +2,10 @@
 
 use halfwink_chip::sample::Cut;
 use halfwink_chip::Task;
-use halfwink_techniques::{Choice, Gating, Make, Plan};
+use halfwink_techniques::{Choice, Plan};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::adapt::Joint;
 use crate::error::StudyError;
 use crate::library::Library;
 
@@ -49,7 +50,7 @@ pub struct SampleQuestion {
 /// Everything that a question names.
 pub(super) struct Sampled {
     pub(super) task: Task,
-    pub(super) choices: Vec<(Choice, Gating)>,
+    pub(super) choices: Vec<(Choice, Joint)>,
     pub(super) cut: Cut,
     /// Instructions of the stream.
     pub(super) total: u64,
@@ -131,22 +132,22 @@ impl SampleQuestion {
 }
 
 /// A technique that can be sampled.
-fn chosen(text: &str) -> Result<(Choice, Gating), StudyError> {
+fn chosen(text: &str) -> Result<(Choice, Joint), StudyError> {
     let choice = Choice::parse("chip", text)?;
-    let Make::Gating(gating) = choice.technique().make else {
+    let Some(joint) = Joint::of(&choice) else {
         return Err(StudyError::Usage(format!("{choice}: no technique of a chip")));
     };
-    if gating.needs_os_cores || gating.offload.is_some() {
+    if joint.needs_os_cores() || joint.offload().is_some() {
         return Err(StudyError::Usage(format!(
             "technique `{choice}` uses several cores, and only a single core is sampled; \
              try `halfwink compare`"
         )));
     }
-    if gating.plan != Plan::Once || gating.segregation.is_some() {
+    if joint.plan().1 != Plan::Once || joint.segregation().is_some() {
         return Err(StudyError::Usage(format!(
             "technique `{choice}` decides by whole runs, and is not sampled; \
              try `halfwink compare`"
         )));
     }
-    Ok((choice, gating))
+    Ok((choice, joint))
 }
