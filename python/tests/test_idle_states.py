@@ -23,7 +23,7 @@ def test_a_governor_with_few_idle_periods_is_warned_of_once_a_workload():
         {"workload": "c", "technique": "menu", "halts": 0},
     ]
     (line,) = idle_periods.warnings(Fake(rows))  # type: ignore[arg-type]
-    assert line.startswith("a: 98 idle periods: menu and teo learn from past ones")
+    assert line.startswith("a: 98 idle periods: menu, teo choose by past ones")
     assert idle_periods.warnings(Fake([{"workload": "a"}])) == []  # type: ignore[arg-type]
 
 
