@@ -8,7 +8,7 @@ use halfwink_policy::gating::{
 use halfwink_policy::scaling::{Governor, LadderCore, MenuCore, TeoCore};
 use halfwink_units::Time;
 
-use super::availability::{silicon, today, usual};
+use super::availability::{silicon, today};
 use super::gating::{GatingContext, GATING};
 use crate::{Change, Choice, Delays, Gating, Make, Modifier, Parameter, Slot, Technique};
 
@@ -76,7 +76,7 @@ const fn in_state(name: &'static str, how: Gating) -> Make {
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "menu",
-        available: usual("cpuidle.governor=menu, Linux' default"),
+        available: today("cpuidle.governor=menu, Linux' default"),
         title: "Linux' menu governor over all idle states of the machine, as most servers have it",
         source: "Linux, cpuidle/governors/menu.c",
         parameters: GOVERNOR,
