@@ -127,7 +127,7 @@ class Judged:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether its machine's watts are assumed, so that only per cent mean something."""
+        """Returns whether its machine's watts are assumed: then only per cent mean something."""
         return self.base.get("power_basis") == "assumed"
 
     @cached_property
@@ -467,7 +467,7 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
 
 
 def _assumed(judged: list[Judged]) -> str:
-    """What is known of watts that no meter read and no publication has."""
+    """Says what is known of watts that no meter read and no publication has."""
     ends = {(o.base["power_low"], o.base["power_high"]) for o in judged if o.is_assumed}
     if not ends:
         return ""
