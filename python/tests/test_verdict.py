@@ -239,6 +239,32 @@ def test_the_interval_of_a_difference_covers_it_as_often_as_it_says():
     assert 0.92 < inside / 300 < 0.995
 
 
+def test_what_both_runs_have_in_common_leaves_the_interval():
+    # Parts differ threefold; under the second technique each takes 2 % less, give or take 0.5 %.
+    long_and_short = noise(3)
+    less = [
+        joules * (0.98 + 0.01 * (n - 1)) for joules, n in zip(long_and_short, noise(4), strict=True)
+    ]
+    saved = {
+        r["technique"]: r
+        for r in sliced({"base": long_and_short, "new": less}).runs.rows(named=True)
+    }
+    low, high = (saved["new"][f"energy_saving_{end}_pct"] for end in ("low", "high"))
+    assert 0 < low < 2 < high
+    assert high - low < 1, "between unpaired parts it would be some 20 points wide"
+
+
+def test_where_watts_are_assumed_only_per_cent_are_told():
+    known = {"power_basis": "assumed", "power_low": 0.5, "power_high": 1.3}
+    found = verdict(results(**known))
+    text = " ".join(found.sentences)
+    assert "20.00 % less than always-on, as fast" in text
+    assert "whose watts are assumed (all lie between 0.5 and 1.3 times what its file says)" in text
+    assert not re.search(r"kWh|\d m?[WJ]\b", text), text
+    winner = found.winners.row(0, named=True)
+    assert (winner["saved_w"], winner["saved_kwh_a_year"]) == (None, None)
+
+
 def test_loads_of_a_plan_differ_without_making_the_interval_wide():
     # Eight loads: nothing is saved at the first ones, half at the last ones.
     base = tuple(1.0 for _ in range(64))
