@@ -22,7 +22,7 @@ use alloc::vec;
 use halfwink_units::Time;
 
 use super::{Action, Event, Gating, Pending};
-use crate::scaling::{Depth, Governor, IdleParameters, IdleStates, Rested};
+use crate::scaling::{Depth, Governor, IdleParameters, IdleState, IdleStates, Rested};
 use crate::{Policy, Snapshot};
 
 /// Parameters of a governor of one core.
@@ -54,7 +54,7 @@ impl<G: Governor> CpuIdle<G> {
     /// A governor that has learnt nothing yet.
     #[must_use]
     pub fn new(parameters: CpuIdleParameters) -> CpuIdle<G> {
-        let allowed = |state: &&_| exit_of(state) <= parameters.latency_limit;
+        let allowed = |state: &&IdleState| state.exit <= parameters.latency_limit;
         let count = parameters.states.iter().take_while(allowed).count().max(1);
         let usual = parameters.states.iter().find(|state| !state.polls).map(|state| state.exit);
         CpuIdle {
@@ -95,10 +95,6 @@ impl<G: Governor> CpuIdle<G> {
         let rested = Rested { state, ns: lasted.0 / 1_000, by_tick: tick && by_tick };
         self.governor.learn(rested, &self.parameters);
     }
-}
-
-fn exit_of(state: &crate::scaling::IdleState) -> Time {
-    state.exit
 }
 
 impl<G: Governor> Policy for CpuIdle<G> {

@@ -15,10 +15,13 @@ const NO_STATES: &str =
     "this machine names no idle states deeper than C1; expected [[idle_states]]";
 const NO_PACKAGE: &str = "this machine names no state of its package; expected [package.sleep]";
 
+/// A technique, and what it is for a chip.
+type Part = (Choice, Gating);
+
 /// The techniques of a run: one for each slot that is taken.
 #[derive(Clone)]
 pub(super) struct Joint {
-    parts: Vec<(Choice, Gating)>,
+    parts: Vec<Part>,
     modifiers: Vec<Change>,
 }
 
@@ -41,17 +44,17 @@ impl Joint {
         self.parts.len() == 1
     }
 
-    fn part(&self, slot: Slot) -> Option<&(Choice, Gating)> {
+    fn part(&self, slot: Slot) -> Option<&Part> {
         self.parts.iter().find(|(_, gating)| gating.slots.contains(&slot))
     }
 
-    /// Returns the parts that decide when a core sleeps: those of the slots for that or, if these
-    /// are free, all.
-    fn sleeping(&self) -> impl Iterator<Item = &(Choice, Gating)> {
-        let (stalls, idle) = (self.part(Slot::Stalls), self.part(Slot::Idle));
-        let rest = if stalls.or(idle).is_none() { &self.parts[..] } else { &[] };
-        let idle = idle.filter(|_| !stalls.is_some_and(|(_, g)| g.slots.contains(&Slot::Idle)));
-        stalls.into_iter().chain(idle).chain(rest)
+    /// Returns the parts that decide when a core sleeps: one for stalls and halts, or one for each.
+    /// None if the slots for that are free.
+    fn sleeping(&self) -> Option<(&Part, Option<&Part>)> {
+        match (self.part(Slot::Stalls), self.part(Slot::Idle)) {
+            (Some(stalls), Some(idle)) if !std::ptr::eq(stalls, idle) => Some((stalls, Some(idle))),
+            (one, other) => one.or(other).map(|one| (one, None)),
+        }
     }
 
     /// Returns the machine as the techniques have it.
@@ -74,20 +77,22 @@ impl Joint {
             idle_states: machine.told_idle_states(),
             power_down: machine.os.power_down,
         };
-        let make = |(choice, gating): &(Choice, Gating)| (gating.build)(choice, &core);
-        match (self.part(Slot::Stalls), self.part(Slot::Idle)) {
-            (Some(stalls), Some(idle)) if !stalls.1.slots.contains(&Slot::Idle) => {
-                Box::new(Joined::new(make(stalls), make(idle)))
-            }
-            (Some(one), _) | (None, Some(one)) => make(one),
-            // One at least, by construction.
-            (None, None) => make(&self.parts[0]),
+        let make = |(choice, gating): &Part| (gating.build)(choice, &core);
+        match self.sleeping() {
+            Some((stalls, Some(halts))) => Box::new(Joined::new(make(stalls), make(halts))),
+            Some((one, None)) => make(one),
+            // There is one at least, by construction.
+            None => make(&self.parts[0]),
         }
     }
 
     /// Returns whether a core has cells that keep its state while it is gated.
     pub(super) fn retention(&self) -> bool {
-        self.sleeping().any(|(_, gating)| gating.retention)
+        let has = |part: &Part| part.1.retention;
+        match self.sleeping() {
+            Some((one, other)) => has(one) || other.is_some_and(has),
+            None => self.parts.iter().any(has),
+        }
     }
 
     /// Returns when a core that has something to do is delayed.
