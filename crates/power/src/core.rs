@@ -168,7 +168,7 @@ impl CorePower {
                 [leakage, 0.0]
             }
             CoreState::Gated => [gated, self.gated_clock_w],
-            // What they take is the table's to say, not the gating circuit's.
+            // The machine's table of idle states has their power, not the gating circuit.
             CoreState::Deep1
             | CoreState::Deep2
             | CoreState::Deep3

@@ -69,7 +69,7 @@ pub struct IdleState {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum WakeTime {
-    /// The same time at each wake-up.
+    /// Takes the same time at each wake-up.
     Always(f64),
     /// Anything between these, as likely; drawn for each wake-up.
     Between([f64; 2]),

@@ -19,7 +19,7 @@ pub type PreheatPolicy = Box<dyn Preheat>;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SetId(pub u32);
 
-/// What a policy wants to hear beside what all do.
+/// The events that a policy wants to hear beside those that all hear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hears {
     /// Each miss.
@@ -30,7 +30,7 @@ pub struct Hears {
     pub restarts: bool,
 }
 
-/// What a machine tells.
+/// Events that a machine tells its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
