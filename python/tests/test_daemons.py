@@ -57,6 +57,13 @@ def free_of_python(pid: int) -> None:
     assert "python" not in maps.replace(sys.prefix, "").lower()
 
 
+@pytest.mark.parametrize("name", ["halfwink-router", "halfwink-steer", "halfwink-block"])
+def test_a_program_without_symbols_takes_less_than_6_mb(name: str, tmp_path: Path) -> None:
+    small = tmp_path / name
+    subprocess.run(["strip", "-o", small, binary(name)], check=True)
+    assert small.stat().st_size < 6_000_000
+
+
 @pytest.mark.parametrize("name", ["halfwink-router", "halfwink-steer"])
 def test_they_link_no_python(name: str):
     linked = subprocess.run(["ldd", binary(name)], capture_output=True, text=True, check=True)

@@ -17,7 +17,7 @@ mod unpack;
 
 pub use account::{Account, Entry, Share, MOST_BAD};
 pub use look::{look, Other};
-pub use open::{expand, open_input, open_regular, read_input, Opened};
+pub use open::{expand, open_input, open_regular, read_input, read_text, Opened};
 pub use text::decoded;
 pub use unpack::unpack;
 
@@ -116,6 +116,14 @@ pub enum Problem {
     #[error("is packed by {what}, expected gz, xz, zst or bz2; unpack it first: {how}")]
     Packed {
         /// Its name.
+        what: &'static str,
+        /// A command that unpacks it.
+        how: &'static str,
+    },
+    /// A short text that is packed.
+    #[error("is packed by {what}, expected text; unpack it first: {how}")]
+    PackedText {
+        /// The format.
         what: &'static str,
         /// A command that unpacks it.
         how: &'static str,

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, IsTerminal, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::unpack::unpack;
+use crate::unpack::{packing, unpack, Counted, HEAD};
 use crate::{decoded, Budget, InputError, Problem};
 
 /// A longer file with less than one byte in so many on disk is sparse. File systems that compress
@@ -88,18 +88,41 @@ pub fn expand(path: &Path) -> PathBuf {
 /// If it is not there, no regular file, sparse, larger than the budget, or packed in a way that is
 /// not unpacked here.
 pub fn open_input(path: &Path, budget: &Budget) -> Result<Opened, InputError> {
-    let path = expand(path);
-    let raw: Box<dyn Read + Send> = if path.as_os_str() == "-" {
-        let input = io::stdin();
-        if input.is_terminal() {
-            return Err(InputError::at(&path, Problem::Terminal));
-        }
-        Box::new(input)
-    } else {
-        Box::new(regular(&path, budget).map_err(|problem| InputError::at(&path, problem))?)
-    };
+    let (path, raw) = raw(path, budget)?;
     let reader = unpack(raw, budget).map_err(|error| InputError::at(&path, error))?;
     Ok(Opened { path, reader })
+}
+
+/// Reads a short text, such as a description or a configuration: of a regular file, or of standard
+/// input as `-`. A program that reads nothing else links no decompressor.
+///
+/// # Errors
+/// If it is not there, no regular file, sparse, larger than the budget, packed, or damaged UTF-16.
+pub fn read_text(path: &Path, budget: &Budget) -> Result<Vec<u8>, InputError> {
+    let (path, raw) = raw(path, budget)?;
+    let at = |problem| InputError::at(&path, problem);
+    let mut reader = Counted::plain(raw, budget);
+    let mut head = Vec::with_capacity(HEAD);
+    reader.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(|e| at(e.into()))?;
+    if let Some((what, how)) = packing(&head) {
+        return Err(at(Problem::PackedText { what, how }));
+    }
+    let reader = Box::new(Cursor::new(head).chain(reader));
+    Opened { path, reader }.text()?.bytes()
+}
+
+/// The path, expanded, and what it holds as it is.
+fn raw(path: &Path, budget: &Budget) -> Result<(PathBuf, Box<dyn Read + Send>), InputError> {
+    let path = expand(path);
+    if path.as_os_str() != "-" {
+        let file = regular(&path, budget).map_err(|problem| InputError::at(&path, problem))?;
+        return Ok((path, Box::new(file)));
+    }
+    let input = io::stdin();
+    if input.is_terminal() {
+        return Err(InputError::at(&path, Problem::Terminal));
+    }
+    Ok((path, Box::new(input)))
 }
 
 /// Opens an input and reads all of it.

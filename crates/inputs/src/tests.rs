@@ -165,6 +165,28 @@ fn text_is_utf_8_without_a_mark() {
 }
 
 #[test]
+fn short_texts_are_read_as_they_are_and_packed_ones_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.toml");
+    let text = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        read_text(&path, &Budget::new(2000)).map_err(|error| error.to_string())
+    };
+    let long = TEXT.repeat(60);
+    assert!(long.len() > 512);
+    assert_eq!(text(&long).unwrap(), long);
+    assert_eq!(text("\u{feff}h\u{e4}\n".as_bytes()).unwrap(), "h\u{e4}\n".as_bytes());
+    assert_eq!(text(b"").unwrap(), b"");
+    assert!(text(&[b'a'; 2001]).unwrap_err().contains("more than 2000 bytes"));
+    let tar = tar_of(&[("a", b'0', TEXT)]);
+    for (bytes, what) in [(gz(TEXT), "gzip"), (xz(TEXT), "xz"), (bz2(TEXT), "bzip2"), (tar, "tar")]
+    {
+        let said = text(&bytes[..bytes.len().min(1000)]).unwrap_err();
+        assert!(said.contains(&format!("is packed by {what}, expected text")), "{said}");
+    }
+}
+
+#[test]
 fn accounts_name_what_is_not_played() {
     let mut account = Account::of("jobs of fio");
     account.play("jobs", 3);

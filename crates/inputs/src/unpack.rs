@@ -55,6 +55,19 @@ fn layer(head: &[u8]) -> Layer {
     }
 }
 
+/// Returns what the first bytes show to be packed, and the command that unpacks it.
+pub(crate) fn packing(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    match layer(head) {
+        Layer::Plain => None,
+        Layer::Gzip => Some(("gzip", "gzip -d FILE")),
+        Layer::Xz => Some(("xz", "xz -d FILE")),
+        Layer::Zstd => Some(("zstd", "zstd -d FILE")),
+        Layer::Bzip2 => Some(("bzip2", "bzip2 -d FILE")),
+        Layer::Tar => Some(("tar", "tar -xf FILE")),
+        Layer::Other(what, how) => Some((what, how)),
+    }
+}
+
 /// Unpacks gzip, xz, Zstandard, bzip2 and a tar of one file, over each other, by what they hold;
 /// passes on all else as it is. What comes out of each layer counts against the budget.
 ///
@@ -64,8 +77,7 @@ pub fn unpack<'a>(
     raw: impl Read + Send + 'a,
     budget: &Budget,
 ) -> io::Result<Box<dyn Read + Send + 'a>> {
-    let mut reader: Box<dyn Read + Send + 'a> =
-        Box::new(Counted { reader: raw, budget: budget.clone(), what: "" });
+    let mut reader: Box<dyn Read + Send + 'a> = Box::new(Counted::plain(raw, budget));
     for depth in 0..=MOST_LAYERS {
         let mut head = Vec::with_capacity(HEAD);
         reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
@@ -115,10 +127,17 @@ fn decoder<'a>(
 }
 
 /// Counts what comes out of a layer, and names the layer in errors.
-struct Counted<R> {
+pub(crate) struct Counted<R> {
     reader: R,
     budget: Budget,
     what: &'static str,
+}
+
+impl<R> Counted<R> {
+    /// Counts what is read before any layer is taken off.
+    pub(crate) fn plain(reader: R, budget: &Budget) -> Counted<R> {
+        Counted { reader, budget: budget.clone(), what: "" }
+    }
 }
 
 impl<R: Read> Read for Counted<R> {

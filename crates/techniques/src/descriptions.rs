@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use halfwink_engine::{Input, Template};
-use halfwink_inputs::{open_input, Budget, InputError, Opened};
+use halfwink_inputs::{Budget, InputError};
 
 use crate::Error;
 
@@ -136,8 +136,7 @@ const MOST_BYTES: u64 = 1 << 27;
 /// The file cannot be read, or holds no text.
 pub fn read_text(path: &Path) -> Result<String, Error> {
     let wrong = |error: InputError| Error::io(path, error.into());
-    let opened = open_input(path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
-    let bytes = opened.and_then(Opened::bytes).map_err(wrong)?;
+    let bytes = halfwink_inputs::read_text(path, &Budget::new(MOST_BYTES)).map_err(wrong)?;
     let not_text = |_| Error::io(path, std::io::Error::other("this is no text, expected UTF-8"));
     String::from_utf8(bytes).map_err(not_text)
 }
