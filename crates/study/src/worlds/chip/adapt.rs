@@ -197,15 +197,22 @@ mod tests {
         Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
     }
 
-    fn play(technique: &str, machine: &str) -> Result<Tables, String> {
-        let job = Job {
+    fn job(technique: &str, machine: &str) -> Job {
+        Job {
             world: "chip".into(),
             workload: "nginx-10pct".into(),
             machine: machine.into(),
             technique: technique.into(),
             set: Vec::new(),
             options: [("instructions".into(), "200000".into())].to_vec(),
-        };
+        }
+    }
+
+    fn play(technique: &str, machine: &str) -> Result<Tables, String> {
+        run(&job(technique, machine))
+    }
+
+    fn run(job: &Job) -> Result<Tables, String> {
         let prepared = job.prepare(&library()).map_err(|error| error.to_string())?;
         prepared.run(&Control::default()).map_err(|error| error.to_string())
     }
@@ -248,6 +255,41 @@ mod tests {
         let [tap, c6a, both] = [tap, c6a, both].map(|run| joules(&run));
         // By itself tap gates halts too, and wakes faster from them than any idle state.
         assert!(tap < both && both < c6a, "{both}: {tap} {c6a}");
+    }
+
+    #[test]
+    fn frequency_is_chosen_beside_another_technique_as_alone() {
+        let on = |technique: &str| {
+            let job = Job { workload: "redis".into(), ..job(technique, "golden-cove-1") };
+            let tables = run(&job).unwrap();
+            match table(&tables, "run").get(0, "frequency") {
+                Some(Value::Real(share)) => *share,
+                other => panic!("{other:?}"),
+            }
+        };
+        let alone = on("dvfs-mean");
+        assert!(alone < 1.0, "{alone}");
+        assert_eq!(on("tap+dvfs-mean"), alone);
+        assert_eq!(on("menu+dvfs-mean"), alone);
+        assert!(on("tap+dvfs-mean:max_slowdown=0.5") < alone);
+    }
+
+    /// A technique beside one of each other slot: played with balanced books, or refused in a line.
+    #[test]
+    fn every_technique_plays_beside_one_of_each_slot() {
+        let ones = ["tap", "c6a", "package-sleep", "dvfs-mean", "os-offload", "way-partition"];
+        let mut played = 0;
+        for choice in halfwink_techniques::choices("chip", &[]).unwrap() {
+            for other in ones {
+                let technique = format!("{choice}+{other}");
+                let short = [("instructions".into(), "20000".into())].to_vec();
+                match run(&Job { options: short, ..job(&technique, "golden-cove-4") }) {
+                    Ok(tables) => played += usize::from(joules(&tables) > 0.0),
+                    Err(error) => assert!(!error.contains('\n'), "{technique}: {error}"),
+                }
+            }
+        }
+        assert!(played > 120, "{played}");
     }
 
     #[test]

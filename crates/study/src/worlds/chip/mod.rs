@@ -47,8 +47,8 @@ use self::adapt::{segregation_policy, Joint};
 use self::ruled::{segregation_table, SEGREGATION};
 use self::tables::{
     call_profile, calls_table, counter_table, energy_columns, histogram_table, intervals, is_core,
-    kernel_columns, memory_gb_s, memory_read_mean_ns, timeline_table, us, working_energy, Sums,
-    CALLS, COUNTERS, ENERGY, HISTOGRAMS, TIMELINE,
+    kernel_columns, memory_gb_s, memory_read_mean_ns, running_share, timeline_table, us,
+    working_energy, Sums, CALLS, COUNTERS, ENERGY, HISTOGRAMS, TIMELINE,
 };
 use self::workload::Workload;
 use crate::error::StudyError;
@@ -416,11 +416,8 @@ impl ChipJob {
                 Ok(best)
             }
             Plan::BoundedSlowdown => {
-                let residency = Sums::of(&full).residency;
-                let running = residency[CoreState::Active as usize].as_s();
-                let stalled = residency[CoreState::Stalled as usize].as_s();
-                let bound = running / (running + stalled);
-                let max_slowdown = self.choice.number("max_slowdown");
+                let bound = running_share(&full);
+                let max_slowdown = self.joint.plan().0.number("max_slowdown");
                 let allowed = |share: f64| bound * (1.0 / share - 1.0) <= max_slowdown;
                 match points.iter().rfind(|&&share| share < 1.0 && allowed(share)) {
                     Some(&share) => {

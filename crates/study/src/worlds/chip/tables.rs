@@ -4,7 +4,7 @@ use halfwink_chip::{
     add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryCounts, MemoryKind, Precision,
     PrefetchCounts, PrefetcherCounts, RunResult, TlbCounts,
 };
-use halfwink_engine::Histogram;
+use halfwink_engine::{Histogram, Mode};
 use halfwink_policy::offload::{CallProfile, Cause};
 use halfwink_power::CoreState;
 use halfwink_trace::{exception_name, syscall_name};
@@ -173,12 +173,26 @@ fn is_os_core(name: &str) -> bool {
 
 /// Energy of the cores that had work, and of those that were there to help them, in joules.
 pub(crate) fn working_energy(result: &RunResult) -> f64 {
-    let working = result.cores.len();
-    let is_working = |name: &str| {
-        let number = name.strip_prefix("core").and_then(|n| n.parse().ok());
-        number.is_some_and(|n: usize| n < working) || is_os_core(name)
-    };
-    result.books.energy_where(is_working).as_j()
+    result.books.energy_where(|name| is_working(result, name)).as_j()
+}
+
+/// Returns whether a component is a core that has work in this run.
+fn is_working(result: &RunResult, name: &str) -> bool {
+    let number = name.strip_prefix("core").and_then(|n| n.parse().ok());
+    number.is_some_and(|n: usize| n < result.cores.len()) || is_os_core(name)
+}
+
+/// Returns the share of the time in which cores had work that they ran at all: the rest they
+/// waited for memory, gated or not.
+pub(crate) fn running_share(result: &RunResult) -> f64 {
+    let mut sums = [Time::ZERO; 2];
+    for (name, state, cause, row) in result.books.named_rows() {
+        if is_working(result, name) && cause.mode != Mode::Idle {
+            sums[usize::from(state.0 == CoreState::Active.name())] += row.time;
+        }
+    }
+    let [waited, ran] = sums.map(Time::as_s);
+    ran / (ran + waited)
 }
 
 /// Returns the bytes that memory moved, in both directions, for each second of the run, in 10^9
