@@ -11,6 +11,7 @@ import csv
 import math
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import Any
 
 import polars as pl
 
-from halfwink.comparison import compare
+from halfwink import _core
+from halfwink.comparison import BASELINE, NODE, WORLD, compare
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
+from halfwink.jobs import names
 from halfwink.library import root
 from halfwink.results import Results
 from halfwink.service import cumulative
@@ -29,8 +32,13 @@ from halfwink.service import cumulative
 ALONE = 0.2
 #: Contents that sleeps lose, one depth after the other.
 DEPTHS = (("l1i", "l1d"), ("l1i", "l1d", "l2"), ("l1i", "l1d", "l2", "branch"))
+#: Techniques that work within a request, of which a profile says what one costs under them: gating
+#: in stalls, frequency, divided caches, the second alone and with the first.
+WITHIN = ("tap", "mapg-counter", "dvfs-mean", "tap+dvfs-mean", "way-partition", "bank-partition")
 #: Core of a profile that comes from no recording.
 ANY = "any"
+#: Stands for no technique.
+NONE = "none"
 #: Points that a law of measured times keeps.
 POINTS = 41
 #: Half of the 95 % interval of a mean, in per cent, that is good enough.
@@ -38,6 +46,24 @@ GOOD_PCT = 5.0
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
 #: A column of response times in a log.
 TIMES = re.compile(r"(response|request|service|upstream)_?(response_)?time|duration|latency", re.I)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a request costs under a technique that works within it, as shares of what it costs
+    without.
+
+    Attributes:
+        technique: its name, or several joined by `+` that the chip played in one run.
+        time: time that a core is busy.
+        power: power of the core while it is.
+        shared: energy of accesses to what cores share.
+    """
+
+    technique: str
+    time: float
+    power: float
+    shared: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +83,7 @@ class RequestProfile:
         busy_w: core with its private caches while busy; none if it is not known.
         full_w: the same core at two instructions a cycle, in the same model.
         shared_uj: accesses of a request to what cores share.
+        variants: what a request costs under techniques that work within it.
         half_pct: half of the 95 % interval of the mean, in per cent; none if it is not known.
         notes: lines for the head of the file.
     """
@@ -73,6 +100,7 @@ class RequestProfile:
     busy_w: float | None = None
     full_w: float | None = None
     shared_uj: float = 0.0
+    variants: tuple[Variant, ...] = ()
     half_pct: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -99,6 +127,15 @@ class RequestProfile:
             if self.full_w is not None:
                 lines.append(f"full_w = {self.full_w:.4g}")
             lines.append(f"shared_uj = {self.shared_uj:.4g}")
+        for variant in self.variants:
+            lines += [
+                "",
+                "[[variants]]",
+                f'technique = "{variant.technique}"',
+                f"time = {variant.time:.6g}",
+                f"power = {variant.power:.6g}",
+                f"shared = {variant.shared:.6g}",
+            ]
         return "\n".join(lines) + "\n"
 
     def write(self, file: Path | str) -> None:
@@ -116,12 +153,13 @@ def profile(
     workload: str,
     *,
     core: str = "golden-cove",
+    techniques: str | Sequence[str] = WITHIN,
     name: str | None = None,
     instructions: int | None = None,
     out: Path | str | None = None,
 ) -> RequestProfile:
-    """Plays a recording on one core of a kind: once warm, and once for each depth of sleep that
-    loses contents at each halt.
+    """Plays a recording on one core of a kind: once warm, once for each depth of sleep that loses
+    contents at each halt, and once under each technique that works within a request.
 
     Where requests were recorded alone (``nginx-1pct``), the law has the shape of their latencies;
     where they overlap (closed loads), only the mean is known, and the law is log-normal with the
@@ -131,6 +169,8 @@ def profile(
     Args:
         workload: a recorded one with requests.
         core: chip machine (``golden-cove``), or a server of it (``golden-cove-56``).
+        techniques: of the chip, that work within a request: gating in stalls, frequency, divided
+            caches; joined by ``+`` where a server is to play them together.
         name: of the profile, if not that of the workload.
         instructions: at most.
         out: folder in which finished runs are kept.
@@ -141,18 +181,19 @@ def profile(
     """
     kind = core_of(core)
     machine = f"{kind}-1"
+    within = _within(names(techniques))
     warm = compare(
         workload,
-        techniques=["always-on"],
+        techniques=[BASELINE, *within],
         machine=machine,
         instructions=instructions,
         out=out,
     )
-    run = warm.runs.filter(technique="always-on").row(0, named=True)
+    run = warm.runs.filter(technique=BASELINE).row(0, named=True)
     count = run["requests"]
     if not count or run["latency_mean_us"] is None:
         raise HalfwinkError(f"`{workload}` has no whole requests: expected a recorded server")
-    busy = _busy(warm, "always-on")
+    busy = _busy(warm, BASELINE)
     mean_us = 1e6 * busy.seconds / count
     in_flight = count * run["latency_mean_us"] * 1e-6 / run["duration_s"]
     law, apart_us, how = _law(warm, run, mean_us, in_flight)
@@ -160,6 +201,8 @@ def profile(
     half_pct = _half_pct(run)
     known = "not known" if half_pct is None else f"known to ±{half_pct:.0f} %"
     suffix = f" -n {instructions}" if instructions else ""
+    if within != list(WITHIN):
+        suffix += f" -t {','.join(within) or NONE}"
     return RequestProfile(
         workload=name or Path(workload).stem,
         core=kind,
@@ -173,12 +216,41 @@ def profile(
         busy_w=busy.joules / busy.seconds,
         full_w=_full_w(kind),
         shared_uj=1e6 * busy.shared_j / count,
+        variants=tuple(
+            _variant(name, busy, _busy(warm, name))
+            for name in warm.runs["technique"].unique(maintain_order=True)
+            if name != BASELINE
+        ),
         half_pct=half_pct,
         notes=(
             f"`{workload}` on a {kind} core, simulated: {count} requests, {in_flight:.2g} of them",
             f"under way in the mean. Mean latency {known}. {how}",
         ),
     )
+
+
+def _within(techniques: Sequence[str]) -> list[str]:
+    """The techniques, none for ``none``.
+
+    Raises:
+        HalfwinkError: one does not work within a request.
+    """
+    if list(techniques) == [NONE]:
+        return []
+    known = sorted(t["name"] for t in _core.techniques() if {WORLD, NODE} <= {*t["worlds"]})
+    for part in (part for name in techniques for part in name.split("+")):
+        if part.partition(":")[0] not in known:
+            raise HalfwinkError(
+                f"`{part}` does not work within a request, so that no profile has it; expected "
+                f"{', '.join(known)}, or {NONE}"
+            )
+    return list(techniques)
+
+
+def _variant(technique: str, without: _Busy, under: _Busy) -> Variant:
+    watts = (under.joules / under.seconds) / (without.joules / without.seconds)
+    shared = under.shared_j / without.shared_j if without.shared_j > 0 else 1.0
+    return Variant(technique, under.seconds / without.seconds, watts, shared)
 
 
 def stated_profile(
@@ -296,7 +368,8 @@ class _Busy:
 def _busy(found: Results, technique: str) -> _Busy:
     rows = found.ledger.filter(technique=technique)
     core = rows.filter(pl.col("component").str.starts_with("core"))
-    works = core.filter(pl.col("state").is_in(["active", "stalled"]), pl.col("mode") != "idle")
+    # Gated or not: with work under way it is no core that waits for a request.
+    works = core.filter(pl.col("mode") != "idle")
     # Prefetches of a core are counted to no mode, and take no time.
     fetched = core.filter(cause="prefetch")
     shared = rows.filter(
@@ -319,7 +392,7 @@ def _law(
     found: Results, run: dict[str, Any], mean_us: float, in_flight: float
 ) -> tuple[str, float, str]:
     """The law, the time apart from cores, and a sentence on where it is from."""
-    buckets = found.histograms.filter(histogram="latency", technique="always-on").sort("from_ns")
+    buckets = found.histograms.filter(histogram="latency", technique=BASELINE).sort("from_ns")
     if in_flight <= ALONE:
         points = _points(buckets, run["latency_max_us"], mean_us)
         law = f'{{ law = "points", points = [{points}] }}'

@@ -50,6 +50,7 @@ fn main() {
         user_share: None,
         cold: Vec::new(),
         watts: None,
+        variants: Vec::new(),
     })
     .expect("a profile");
     for load in [0.1, 0.3, 0.7] {

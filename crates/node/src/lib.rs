@@ -9,7 +9,8 @@
 //! * [`Machine`](halfwink_techniques::node::Machine) is a description, checked: dies and cores,
 //!   idle states as governors are told of them and as silicon leaves them, watts of each part.
 //! * [`Profile`] says what a request costs a core: a law of busy time, what a sleep that loses
-//!   caches adds to it, watts.
+//!   caches adds to it, watts. Techniques that work within a request (gating in stalls, frequency,
+//!   divided caches) are variants of it, which the chip's world has measured.
 //! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package,
 //!   dispatch, input.
 //! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
@@ -31,5 +32,5 @@ mod profile;
 mod run;
 mod source;
 
-pub use profile::{Cold, Profile, ProfileSpec, Watts};
+pub use profile::{Cold, Profile, ProfileSpec, Variant, Watts};
 pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};

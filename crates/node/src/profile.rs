@@ -34,6 +34,23 @@ pub struct ProfileSpec {
     pub cold: Vec<Cold>,
     /// Watts; none if the machine's are to be used.
     pub watts: Option<Watts>,
+    /// Costs of a request under techniques that work within it.
+    #[serde(default)]
+    pub variants: Vec<Variant>,
+}
+
+/// Costs of a request under a technique of the chip, as shares of what it costs without.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Technique, or several joined, as the chip played them in one run: `tap+way-partition`.
+    pub technique: String,
+    /// Time that a core is busy with a request.
+    pub time: f64,
+    /// Power of the core while it is busy.
+    pub power: f64,
+    /// Energy of the accesses to what cores share.
+    pub shared: f64,
 }
 
 /// Time that one depth of sleep adds to the next request.
@@ -65,6 +82,9 @@ pub struct Watts {
 pub struct Profile {
     spec: ProfileSpec,
     pub(crate) service: Sampler,
+    /// What holds of a request: the times, the power, the accesses that were drawn or stated are
+    /// multiplied by these.
+    pub(crate) variant: Variant,
 }
 
 impl Profile {
@@ -89,7 +109,29 @@ impl Profile {
             within("watts.full_w", watts.full_w.unwrap_or(1.0), 1e-6, 1e4)?;
             within("watts.shared_uj", watts.shared_uj, 0.0, 1e9)?;
         }
-        Ok(Profile { spec, service })
+        for (n, variant) in spec.variants.iter().enumerate() {
+            let Variant { technique, time, power, shared } = variant;
+            let at = |key: &str| format!("variants.{n}.{key}");
+            if technique.is_empty() || spec.variants[..n].iter().any(|v| v.technique == *technique)
+            {
+                let message = format!("`{technique}`, expected a name, and each once");
+                return Err(SpecError::at(at("technique"), message));
+            }
+            within(&at("time"), *time, 0.01, 100.0)?;
+            within(&at("power"), *power, 0.01, 100.0)?;
+            within(&at("shared"), *shared, 0.0, 100.0)?;
+        }
+        let technique = String::new();
+        let variant = Variant { technique, time: 1.0, power: 1.0, shared: 1.0 };
+        Ok(Profile { spec, service, variant })
+    }
+
+    /// The profile of the same service under a technique that works within a request. None if the
+    /// profile has no such variant.
+    #[must_use]
+    pub fn under(&self, technique: &str) -> Option<Profile> {
+        let variant = self.spec.variants.iter().find(|v| v.technique == technique)?.clone();
+        Some(Profile { variant, ..self.clone() })
     }
 
     /// The profile as it is written.
@@ -101,7 +143,7 @@ impl Profile {
     /// Mean time that a core is busy with a request, in seconds.
     #[must_use]
     pub fn mean_s(&self) -> f64 {
-        self.service.mean() * 1e-6
+        self.service.mean() * self.variant.time * 1e-6
     }
 
     /// Time that a state which loses this adds to the next request: of the least that the profile
@@ -118,16 +160,16 @@ impl Profile {
 
     /// Power of a core that serves, on a machine whose cores take `active` at full activity.
     pub(crate) fn busy(&self, active: Power) -> Power {
-        match self.spec.watts {
-            None => active,
-            Some(Watts { busy_w, full_w: None, .. }) => Power::from_w(busy_w),
-            Some(Watts { busy_w, full_w: Some(full_w), .. }) => {
-                Power::from_w(active.as_w() * busy_w / full_w)
-            }
-        }
+        let plain_w = match self.spec.watts {
+            None => active.as_w(),
+            Some(Watts { busy_w, full_w: None, .. }) => busy_w,
+            Some(Watts { busy_w, full_w: Some(full_w), .. }) => active.as_w() * busy_w / full_w,
+        };
+        Power::from_w(plain_w * self.variant.power)
     }
 
     pub(crate) fn shared(&self) -> Energy {
-        self.spec.watts.map_or(Energy(0), |watts| Energy::from_pj(watts.shared_uj * 1e6))
+        let shared = |watts: Watts| watts.shared_uj * self.variant.shared;
+        self.spec.watts.map_or(Energy(0), |watts| Energy::from_pj(shared(watts) * 1e6))
     }
 }

@@ -280,6 +280,7 @@ fn source<'a>(
         flows: options.flows,
         background_per_s: kernel.background_per_s,
         background_us: kernel.background_us,
+        pace: profile.variant.time,
     };
     Source::new(arrivals, &profile.service, options.seed, &around)
 }

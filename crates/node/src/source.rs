@@ -30,6 +30,8 @@ pub(crate) struct Item {
 pub(crate) struct Source<'a> {
     draw: Draw,
     service: &'a Sampler,
+    /// Picoseconds of a drawn microsecond.
+    pace: f64,
     services: Stream,
     hashes: Stream,
     flows: u32,
@@ -53,6 +55,8 @@ pub(crate) struct Surroundings {
     pub(crate) flows: u32,
     pub(crate) background_per_s: f64,
     pub(crate) background_us: f64,
+    /// Share of the drawn time that a request takes.
+    pub(crate) pace: f64,
 }
 
 impl<'a> Source<'a> {
@@ -68,6 +72,7 @@ impl<'a> Source<'a> {
         let mut source = Source {
             draw: arrivals.draw(seed, ""),
             service,
+            pace: 1e6 * around.pace,
             services: stream(seed, "services"),
             hashes: stream(seed, "hashes"),
             flows: around.flows,
@@ -82,7 +87,7 @@ impl<'a> Source<'a> {
 
     fn draw_request(&mut self) -> Option<Item> {
         let (at, _) = self.draw.next()?;
-        let work = Time((self.service.draw(&mut self.services) * 1e6 + 0.5) as u64);
+        let work = Time((self.service.draw(&mut self.services) * self.pace + 0.5) as u64);
         let drawn = self.hashes.next_u64();
         let hash = if self.flows == 0 {
             drawn
@@ -181,7 +186,13 @@ mod tests {
     #[test]
     fn flow_stays_on_its_core() {
         let service = Sampler::fixed(1.0);
-        let around = Surroundings { cores: 8, flows: 3, background_per_s: 0.0, background_us: 1.0 };
+        let around = Surroundings {
+            cores: 8,
+            flows: 3,
+            background_per_s: 0.0,
+            background_us: 1.0,
+            pace: 1.0,
+        };
         let arrivals = Arrivals::Constant { rate: 1e6 };
         let mut source = Source::new(&arrivals, &service, 1, &around);
         let seen: std::collections::BTreeSet<u32> =

@@ -2,7 +2,7 @@
 
 use halfwink_engine::Law;
 use halfwink_node::closed_form::{all_idle, mmc_wait, set_up_wait, two_states_power};
-use halfwink_node::{Engine, Options, Run};
+use halfwink_node::{Engine, Options, Profile, ProfileSpec, Run, Variant};
 use halfwink_techniques::node::{Dispatch, Idler, Plan};
 use halfwink_units::Time;
 
@@ -53,6 +53,37 @@ fn hashed_cores_are_queues_of_their_own() {
         let expected = 10.0 + set_up_wait(0.06, [10.0, square], [0.0, 0.0]);
         assert_within(mean_us(&found), expected, "M/G/1");
     }
+}
+
+#[test]
+fn a_variant_is_a_service_of_another_pace_and_power() {
+    let variant = |technique: &str, time, power| Variant {
+        technique: technique.to_owned(),
+        time,
+        power,
+        shared: 1.0,
+    };
+    let law = Law::Exponential { mean: 10.0 };
+    let written = ProfileSpec {
+        variants: vec![variant("slow", 1.25, 0.5), variant("none", 1.0, 1.0)],
+        ..service(law).spec().clone()
+    };
+    let profile = Profile::new(written).unwrap();
+    assert!(profile.under("fast").is_none());
+    let (load, options) = (poisson(8, 0.4), Options::requests(1_000_000, 5));
+    let play = |on: &Profile| run(spec(8), on, &load, &Plan::default(), in_c1, options);
+    let (plain, slow) = (play(&profile), play(&profile.under("slow").unwrap()));
+    // Pollaczek and Khinchine, with a mean of 12.5 us.
+    let expected = 12.5 + set_up_wait(0.04, [12.5, 2.0 * 12.5 * 12.5], [0.0, 0.0]);
+    assert_within(mean_us(&slow), expected, "a slower service");
+    let joules = |run: &Run| {
+        let rows = run.books.named_rows().filter(|(_, _, cause, _)| cause.reason == "request");
+        rows.map(|(_, _, _, row)| row.energy.as_j()).sum::<f64>()
+    };
+    let ratio = joules(&slow) / joules(&plain);
+    assert!((ratio - 1.25 * 0.5).abs() < 1e-3, "{ratio}");
+    let none = play(&profile.under("none").unwrap());
+    assert_eq!(format!("{:?}", none.slices), format!("{:?}", plain.slices));
 }
 
 #[test]

@@ -70,6 +70,7 @@ pub fn service(law: Law) -> Profile {
         user_share: Some(0.5),
         cold: Vec::new(),
         watts: None,
+        variants: Vec::new(),
     };
     Profile::new(spec).unwrap()
 }

@@ -82,6 +82,15 @@ impl Choice {
         std::iter::once(self).chain(&self.modifiers)
     }
 
+    /// Returns its text without what was added to it.
+    #[must_use]
+    pub fn alone(&self) -> String {
+        match self.values.to_string() {
+            values if values.is_empty() => self.technique.name.to_owned(),
+            values => format!("{}:{values}", self.technique.name),
+        }
+    }
+
     /// Returns the slots that this technique takes, without those of what was added to it; none in
     /// worlds without slots.
     #[must_use]
@@ -266,11 +275,7 @@ fn example(world: &str) -> &'static str {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.technique.name)?;
-        let values = self.values.to_string();
-        if !values.is_empty() {
-            write!(f, ":{values}")?;
-        }
+        f.write_str(&self.alone())?;
         self.modifiers.iter().try_for_each(|modifier| write!(f, "+{modifier}"))
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from cyclopts import Parameter
 from halfwink import request_profile as profiles
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, say
+from halfwink.cli.settings import split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.request_profile import RequestProfile
 
@@ -18,6 +20,7 @@ def profile(
     workload: str | None = None,
     *,
     machine: Annotated[str, Parameter(name=["-m", "--machine"])] = "golden-cove",
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     service_mean: str | None = None,
     cv: float = 1.0,
@@ -37,6 +40,10 @@ def profile(
         A recorded server: nginx-1pct, memcached, a file.
     machine
         Kind of core (golden-cove, zen4, neoverse-v2), or a server of it.
+    technique
+        Techniques that work within a request, comma-separated: of each the profile says what a
+        request costs under it. Joined by + (tap+way-partition) they are played together. Default:
+        tap,mapg-counter,dvfs-mean,tap+dvfs-mean,way-partition,bank-partition; none leaves them out.
     instructions
         Instructions to play, at most.
     service_mean
@@ -64,8 +71,14 @@ def profile(
     if workload is not None:
         if busy_w is not None or unit is not None:
             raise HalfwinkError("--busy-w and --unit are for profiles without a recording")
-        say("one warm run, and one for each depth of sleep", quiet=quiet)
-        found = profiles.profile(workload, core=machine, name=name, instructions=instructions)
+        say("one warm run, one for each depth of sleep and each technique", quiet=quiet)
+        found = profiles.profile(
+            workload,
+            core=machine,
+            techniques=split_techniques(technique) or profiles.WITHIN,
+            name=name,
+            instructions=instructions,
+        )
     else:
         found = _stated(service_mean, cv, log, unit, busy_w, name)
     file = out or Path(f"{found.workload}.profile.toml")
@@ -113,6 +126,9 @@ def _lines(found: RequestProfile) -> list[str]:
         lines.append("What a sleep that loses caches adds is not known.")
     if found.busy_w is not None:
         lines.append(f"A busy core takes {found.busy_w:.3g} W (modelled or stated, not measured).")
+    for variant in found.variants:
+        time, power = 100 * (variant.time - 1), 100 * (variant.power - 1)
+        lines.append(f"Under {variant.technique} it takes {time:+.2f} % time, {power:+.2f} % watts.")
     longer = found.longer()
     if longer is not None:
         lines.append(
@@ -134,5 +150,6 @@ def _document(found: RequestProfile, file: Path) -> dict[str, object]:
         "cold": [{"loses": list(loses), "extra_us": extra} for loses, extra in found.cold],
         "busy_w": found.busy_w,
         "shared_uj": found.shared_uj,
+        "variants": [asdict(variant) for variant in found.variants],
         "half_pct": found.half_pct,
     }

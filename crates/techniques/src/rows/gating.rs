@@ -51,6 +51,10 @@ const ON_A_CHIP: Technique = Technique {
     make: Make::Gating(GATING),
 };
 
+/// Techniques that work within a request: the chip plays them, and a server of today what it costs
+/// under them.
+const ON_BOTH: &[&str] = &["chip", "node"];
+
 /// Trials of 20 us each, every millisecond.
 const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };
 
@@ -157,6 +161,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "mapg-counter",
+        worlds: ON_BOTH,
         available: silicon("power switches that wake in nanoseconds, and a predictor of stalls"),
         title: "gates long memory stalls, guesses their end from past ones",
         source: "Strong 2013, Sec 2.3.3",
@@ -170,6 +175,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "tap",
+        worlds: ON_BOTH,
         available: silicon(
             "power switches that wake in nanoseconds, and tokens in caches and memory",
         ),
@@ -190,6 +196,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "tap-or-mapg",
+        worlds: ON_BOTH,
         available: silicon("the hardware of tap and of mapg-counter"),
         title: "tap or mapg-counter, whichever gains more on this workload",
         source: "Strong 2013, ch. 5",
@@ -235,6 +242,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "dvfs-oracle",
+        worlds: ON_BOTH,
         available: bound("every frequency is tried on the whole run before one is chosen"),
         family: "dvfs",
         title: "the frequency and voltage with the least product of energy and delay",
@@ -249,6 +257,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "dvfs-mean",
+        worlds: ON_BOTH,
         available: today("measure once at full speed, then cpupower frequency-set"),
         family: "dvfs",
         title: "the least frequency that is predicted to cost at most 5 %",
@@ -261,7 +270,6 @@ pub(super) const TECHNIQUES: &[Technique] = &[
             plan: Plan::BoundedSlowdown,
             ..GATING
         }),
-        ..ON_A_CHIP
     },
     Technique {
         name: "oracle",

@@ -58,7 +58,7 @@ const ON_A_CHIP: Technique = Technique {
     name: "",
     available: silicon("a second-level cache with another rule of replacement"),
     family: "segregation",
-    worlds: &["chip"],
+    worlds: &["chip", "node"],
     title: "",
     source: "-",
     parameters: &[],

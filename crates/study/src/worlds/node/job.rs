@@ -4,7 +4,7 @@ use halfwink_arrivals::Arrivals;
 use halfwink_engine::confidence::Piece;
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_node::{simulate, Options, Run, RunError, Slice};
+use halfwink_node::{simulate, Options, Profile, Run, RunError, Slice};
 use halfwink_techniques::node::{Idler, Machine, NodePart, Plan};
 use halfwink_techniques::{Choice, Make, Parameter};
 use halfwink_units::Time;
@@ -135,8 +135,9 @@ impl World for Node {
     ) -> Result<Box<dyn Prepared>, StudyError> {
         let info = library.node(&job.machine, &settings.machine)?;
         let (name, load) = job.workload.rsplit_once('@').unwrap_or((&job.workload, USUAL));
-        let profile = library.profile(name, &info.machine.spec().core)?;
+        let mut profile = library.profile(name, &info.machine.spec().core)?;
         check(&settings.choice, &info.machine, &job.machine)?;
+        // The load is of the service as it is, so that all compositions play the same.
         let capacity = info.machine.cores() as f64 / profile.profile.mean_s();
         let load = ServerLoad::parse(load)?;
         let Read { arrivals, served_s, bad_lines, .. } = load.read(library, |_| capacity)?;
@@ -159,6 +160,9 @@ impl World for Node {
         if arrivals.rate() <= 0.0 {
             let message = format!("`{}`: no request comes at this load", job.workload);
             return Err(StudyError::Usage(message));
+        }
+        if let Some(within) = within(&settings.choice) {
+            profile.profile = variant(&profile, &within)?;
         }
         let number = |name| settings.options.number(name);
         let options = Options {
@@ -200,6 +204,34 @@ fn parts(choice: &Choice) -> impl Iterator<Item = (&Choice, NodePart)> {
     all.filter_map(|choice| match choice.technique().make {
         Make::Node(part) => Some((choice, part)),
         _ => None,
+    })
+}
+
+/// The techniques of a composition that work within a request, as the chip plays them together.
+fn within(choice: &Choice) -> Option<String> {
+    let chip = choice.parts().filter(|part| matches!(part.technique().make, Make::Gating(_)));
+    let names: Vec<String> = chip.map(Choice::alone).collect();
+    (!names.is_empty()).then(|| names.join("+"))
+}
+
+/// The profile under techniques that work within a request.
+fn variant(info: &ProfileInfo, within: &str) -> Result<Profile, StudyError> {
+    let profile = &info.profile;
+    profile.under(within).ok_or_else(|| {
+        let spec = profile.spec();
+        let known: Vec<&str> = spec.variants.iter().map(|v| v.technique.as_str()).collect();
+        let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+        let next = if spec.core == super::ANY {
+            "only a profile that comes from a recording does".to_owned()
+        } else {
+            let plain = spec.made_by.split(" -t ").next().unwrap_or_default();
+            format!("`{plain} -t {within}` measures it")
+        };
+        StudyError::Usage(format!(
+            "the profile of {} does not say what a request costs under `{within}` (it has \
+             {known}); {next}",
+            spec.workload
+        ))
     })
 }
 

@@ -51,7 +51,8 @@ fn wrong_names_are_one_line_each() {
         ("exponential@often", "golden-cove-56", "menu", "unknown load `often`"),
         ("exponential@30", "zen4-96", "c1e", "zen4-96 has no state `c1e`"),
         ("exponential@30", "golden-cove-56", "c6+c6a", "both decide how an idle core sleeps"),
-        ("exponential@30", "golden-cove-56", "tap", "world `chip`"),
+        ("exponential@30", "golden-cove-56", "c6a+tap", "costs under `tap` (it has nothing)"),
+        ("exponential@30", "golden-cove-56", "os-offload", "world `chip`"),
     ] {
         let error = complaint(workload, machine, technique);
         assert!(error.contains(said) && !error.contains('\n'), "{error}");
@@ -104,6 +105,36 @@ fn slots_that_do_nothing_change_nothing() {
     // `packing` alone is what Linux does, packed.
     assert_eq!(text("packing"), text("menu+packing"));
     assert_eq!(text("coalesce:hold_us=0+c6a"), text("c6a"));
+}
+
+#[test]
+fn techniques_within_a_request_are_the_profile_s() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.toml");
+    let variant = |name: &str, time: f64, power: f64| {
+        format!(
+            "[[variants]]\ntechnique = \"{name}\"\ntime = {time}\npower = {power}\nshared = 1.0\n"
+        )
+    };
+    let text = format!(
+        "schema = 1\nworkload = \"w\"\ncore = \"any\"\nmade_by = \"test\"\n\
+         service_us = {{ law = \"exponential\", mean = 50.0 }}\n{}{}",
+        variant("tap", 1.0, 0.5),
+        variant("tap+way-partition", 1.5, 1.0)
+    );
+    std::fs::write(&path, text).unwrap();
+    let workload = format!("{}@30", path.display());
+    let at = |technique: &str| {
+        let tables = plays(&workload, "golden-cove-56", technique);
+        ["power_w", "latency_mean_us", "busy_pct", "load_pct"].map(|name| real(&tables, name))
+    };
+    let (c6a, tap) = (at("c6a"), at("c6a+tap"));
+    assert!(tap[0] < 0.95 * c6a[0] && tap[1..] == c6a[1..], "{tap:?} {c6a:?}");
+    // Joined in any order they are one variant, and the load is that of the service without them.
+    let both = at("way-partition+c6a+tap");
+    assert!((both[2] / c6a[2] - 1.5).abs() < 1e-2 && both[3] == c6a[3], "{both:?} {c6a:?}");
+    let missing = complaint(&workload, "golden-cove-56", "way-partition");
+    assert!(missing.contains("under `way-partition` (it has tap, tap+way-partition)"));
 }
 
 #[test]
