@@ -12,7 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.jobs import names
 from halfwink.library import root
+from halfwink.preheat import simulate
 from halfwink.results import Results
 from halfwink.service import cumulative
 
@@ -35,6 +36,8 @@ DEPTHS = (("l1i", "l1d"), ("l1i", "l1d", "l2"), ("l1i", "l1d", "l2", "branch"))
 #: Techniques that work within a request, of which a profile says what one costs under them: gating
 #: in stalls, frequency, divided caches, the second alone and with the first.
 WITHIN = ("tap", "mapg-counter", "dvfs-mean", "tap+dvfs-mean", "way-partition", "bank-partition")
+#: Requests that are preheated to see what that takes off.
+PREHEATED = 40
 #: Core of a profile that comes from no recording.
 ANY = "any"
 #: Stands for no technique.
@@ -67,6 +70,24 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Cold:
+    """What a sleep that loses contents adds to the request that wakes a core.
+
+    Attributes:
+        loses: names of the contents.
+        extra_us: time added, in microseconds.
+        preheated_us: what is left of it once the lines that requests use were loaded; none if it
+            is not known.
+        load_us: time that loading them takes.
+    """
+
+    loses: tuple[str, ...]
+    extra_us: float
+    preheated_us: float | None = None
+    load_us: float | None = None
+
+
+@dataclass(frozen=True)
 class RequestProfile:
     """A service on a kind of core. Times and watts are modelled unless ``core`` is ``any``.
 
@@ -79,7 +100,7 @@ class RequestProfile:
         mean_us: mean of that law.
         user_share: share of that time in user code; none if it is not known.
         apart_us: time of a request in which no core works for it.
-        cold: time that lost contents add to the request that wakes a core.
+        cold: what lost contents add to the request that wakes a core.
         busy_w: core with its private caches while busy; none if it is not known.
         full_w: the same core at two instructions a cycle, in the same model.
         shared_uj: accesses of a request to what cores share.
@@ -96,7 +117,7 @@ class RequestProfile:
     requests: int = 0
     user_share: float | None = None
     apart_us: float = 0.0
-    cold: tuple[tuple[tuple[str, ...], float], ...] = ()
+    cold: tuple[Cold, ...] = ()
     busy_w: float | None = None
     full_w: float | None = None
     shared_uj: float = 0.0
@@ -119,9 +140,12 @@ class RequestProfile:
             lines.append(f"user_share = {self.user_share:.4f}")
         if self.apart_us > 0:
             lines.append(f"apart_us = {self.apart_us:.4g}")
-        for loses, extra_us in self.cold:
-            names = ", ".join(f'"{name}"' for name in loses)
-            lines += ["", "[[cold]]", f"loses = [{names}]", f"extra_us = {extra_us:.4g}"]
+        for cold in self.cold:
+            listed = ", ".join(f'"{name}"' for name in cold.loses)
+            lines += ["", "[[cold]]", f"loses = [{listed}]", f"extra_us = {cold.extra_us:.4g}"]
+            if cold.preheated_us is not None and cold.load_us is not None:
+                lines.append(f"preheated_us = {cold.preheated_us:.4g}")
+                lines.append(f"load_us = {cold.load_us:.4g}")
         if self.busy_w is not None:
             lines += ["", "[watts]", f"busy_w = {self.busy_w:.4g}"]
             if self.full_w is not None:
@@ -461,9 +485,9 @@ def _cold(
     warm_s: float,
     instructions: int | None,
     out: Path | str | None,
-) -> tuple[tuple[tuple[str, ...], float], ...]:
+) -> tuple[Cold, ...]:
     """Time that each depth adds to the work behind a halt, from runs that lose it at each halt."""
-    found: list[tuple[tuple[str, ...], float]] = []
+    found: list[Cold] = []
     for loses in DEPTHS:
         named = ", ".join(f'"{name}"' for name in loses)
         runs = compare(
@@ -478,8 +502,22 @@ def _cold(
         if not run["wakes"]:
             return ()
         extra_us = 1e6 * (_busy(runs, "idle-gate").seconds - warm_s) / run["wakes"]
-        found.append((loses, max(extra_us, 0.0)))
+        found.append(_preheated(workload, machine, Cold(loses, max(extra_us, 0.0))))
     return tuple(found)
+
+
+def _preheated(workload: str, machine: str, cold: Cold) -> Cold:
+    """The same with what preheating takes off, as a share of what it takes off a request that is
+    played by itself."""
+    named = ", ".join(f'"{name}"' for name in cold.loses)
+    found = simulate(
+        workload, machine=machine, requests=PREHEATED, set={"gating.loses": f"[{named}]"}
+    )
+    row = found.modes.filter(mode="preheated").row(0, named=True)
+    taken_off = min(max(row["reduction"], 0.0), 1.0)
+    return replace(
+        cold, preheated_us=(1 - taken_off) * cold.extra_us, load_us=row["preheat_us"]
+    )
 
 
 def _half_pct(run: dict[str, Any]) -> float | None:

@@ -16,8 +16,10 @@ pub(crate) const BACKGROUND: usize = 2;
 pub(crate) const TICK: usize = 3;
 /// Leaves an idle state.
 pub(crate) const WAKING: usize = 4;
+/// Handles an announcement, and loads lines that a sleep has lost.
+pub(crate) const PREHEAT: usize = 5;
 /// The first idle state; others follow.
-pub(crate) const IDLE: usize = 5;
+pub(crate) const IDLE: usize = 6;
 
 /// The span that is counted, in slices.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +143,7 @@ impl Books {
             post(COLD, "busy", Mode::User, "cold", core.time(COLD));
             post(BACKGROUND, "busy", Mode::Kernel, "background", core.time(BACKGROUND));
             post(TICK, "busy", Mode::Kernel, "tick", core.time(TICK));
+            post(PREHEAT, "busy", Mode::Kernel, "preheat", core.time(PREHEAT));
             post(WAKING, "waking", Mode::Kernel, "wake-up", core.time(WAKING));
             for (state, name) in self.names.iter().enumerate() {
                 let time = core.time(IDLE + state);

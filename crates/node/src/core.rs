@@ -2,8 +2,9 @@
 
 use halfwink_units::Time;
 
-use crate::books::{Books, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING};
+use crate::books::{Books, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, WAKING};
 use crate::governor::{Governor, Resting};
+use crate::profile::Preheated;
 use crate::run::{RunError, Tally};
 use crate::source::{rank, Item, Kind};
 use halfwink_techniques::node::machine::Machine;
@@ -21,7 +22,23 @@ pub(crate) struct Core {
     pub(crate) free: Time,
     /// Time that the next request takes longer, for what sleeps have lost.
     cold: Time,
+    /// State of the sleep that lost it.
+    lost: usize,
+    /// Requests that were announced and have not come yet.
+    announced: u32,
+    /// Whether it rests for one of them, without its governor.
+    awaits: bool,
     ticks: u64,
+}
+
+/// What a core does when a request is announced.
+pub(crate) struct Preheating {
+    /// State in which it awaits the request.
+    pub(crate) awaits_in: usize,
+    /// Time that handling an announcement takes.
+    pub(crate) handling: Time,
+    /// By the state that lost lines: what loading them makes of it. Empty if none are loaded.
+    pub(crate) loads: Vec<Preheated>,
 }
 
 /// What a governor's timer led to.
@@ -40,6 +57,7 @@ pub(crate) struct Cores<'a> {
     pub(crate) tally: Tally,
     /// Time that a request takes longer after each idle state.
     extra: Vec<Time>,
+    preheating: Option<Preheating>,
 }
 
 impl<'a> Cores<'a> {
@@ -49,6 +67,7 @@ impl<'a> Cores<'a> {
         governors: Vec<Governor>,
         tally: Tally,
         extra: Vec<Time>,
+        preheating: Option<Preheating>,
     ) -> Cores<'a> {
         let core = |governor| Core {
             governor,
@@ -56,16 +75,26 @@ impl<'a> Cores<'a> {
             since: Time::ZERO,
             free: Time::ZERO,
             cold: Time::ZERO,
+            lost: 0,
+            announced: 0,
+            awaits: false,
             ticks: 0,
         };
-        Cores { machine, books, cores: governors.into_iter().map(core).collect(), tally, extra }
+        let cores = governors.into_iter().map(core).collect();
+        Cores { machine, books, cores, tally, extra, preheating }
     }
 
     /// The core has nothing to do.
     pub(crate) fn begin_rest(&mut self, n: usize, now: Time) -> Result<(), RunError> {
         let core = &mut self.cores[n];
-        core.rest = core.governor.begin(now)?;
         core.since = now;
+        core.awaits = core.announced > 0;
+        core.rest = match &self.preheating {
+            Some(preheating) if core.awaits => {
+                Resting { state: preheating.awaits_in, due: Time::NEVER, wakes: false }
+            }
+            _ => core.governor.begin(now)?,
+        };
         Ok(())
     }
 
@@ -96,7 +125,8 @@ impl<'a> Cores<'a> {
     pub(crate) fn wake(&mut self, n: usize, now: Time, id: u64, least: Time) -> Time {
         let core = &mut self.cores[n];
         let state = core.rest.state;
-        let (since, hindsight) = (core.since, core.governor.end(now));
+        let awaits = core.awaits;
+        let (since, hindsight) = (core.since, if awaits { None } else { core.governor.end(now) });
         if let Some(past) = hindsight {
             // The wake-up was over in time, so nothing waits for it.
             let gated = core.governor.gated();
@@ -111,7 +141,9 @@ impl<'a> Cores<'a> {
         let ready = now + self.leave(n, state, id, least);
         self.books.post(n, WAKING, now, ready);
         let core = &mut self.cores[n];
-        core.governor.woken(ready);
+        if !awaits {
+            core.governor.woken(ready);
+        }
         core.rest = AWAKE;
         ready
     }
@@ -120,7 +152,9 @@ impl<'a> Cores<'a> {
     fn leave(&mut self, n: usize, state: usize, id: u64, least: Time) -> Time {
         self.tally.wakes[state] += 1;
         let core = &mut self.cores[n];
-        core.cold = core.cold.max(self.extra[state]);
+        if self.extra[state] > core.cold {
+            (core.cold, core.lost) = (self.extra[state], state);
+        }
         let [low, high] = self.machine.states[state].wake;
         let span = (high - low).0;
         let drawn = if span == 0 { low } else { low + Time((span as f64 * rank(id)) as u64) };
@@ -133,6 +167,7 @@ impl<'a> Cores<'a> {
         let core = &mut self.cores[n];
         match item.kind {
             Kind::Request => {
+                core.announced = core.announced.saturating_sub(1);
                 let cold = std::mem::take(&mut core.cold);
                 let warm = start + cold;
                 let done = warm + item.work;
@@ -151,7 +186,25 @@ impl<'a> Cores<'a> {
                 self.books.post(n, BACKGROUND, start, done);
                 done
             }
+            Kind::Announcement => self.announced(n, start),
         }
+    }
+
+    /// A request is announced to a core that runs.
+    fn announced(&mut self, n: usize, start: Time) -> Time {
+        let core = &mut self.cores[n];
+        core.announced += 1;
+        let Some(preheating) = &self.preheating else { return start };
+        let mut done = start + preheating.handling;
+        // Not twice: what an earlier announcement has loaded is there.
+        let worth = |preheated: &&Preheated| preheated.left < core.cold;
+        if let Some(preheated) = preheating.loads.get(core.lost).filter(worth) {
+            done += preheated.load;
+            core.cold = preheated.left;
+        }
+        core.free = done;
+        self.books.post(n, PREHEAT, start, done);
+        done
     }
 
     /// The run is over; a core that rests is counted up to its end.

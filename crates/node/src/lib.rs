@@ -12,7 +12,7 @@
 //!   caches adds to it, watts. Techniques that work within a request (gating in stalls, frequency,
 //!   divided caches) are variants of it, which the chip's world has measured.
 //! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package,
-//!   dispatch, input.
+//!   dispatch, input, preheat.
 //! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
 //!   recurrence over its own arrivals ([`fast`]); all else goes through an event queue
 //!   ([`general`]). Both give the same run where both can play it (a test).
@@ -32,5 +32,5 @@ mod profile;
 mod run;
 mod source;
 
-pub use profile::{Cold, Profile, ProfileSpec, Variant, Watts};
+pub use profile::{Cold, Preheated, Profile, ProfileSpec, Variant, Watts};
 pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};

@@ -61,6 +61,20 @@ pub struct Cold {
     pub loses: Vec<String>,
     /// Time added to a request, in microseconds.
     pub extra_us: f64,
+    /// What is left of it after the lines that requests use were loaded, in microseconds; none if
+    /// it is not known.
+    pub preheated_us: Option<f64>,
+    /// Time that loading them takes, in microseconds.
+    pub load_us: Option<f64>,
+}
+
+/// What preheating makes of lost caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preheated {
+    /// Time that loading takes.
+    pub load: Time,
+    /// Time that a request still takes longer.
+    pub left: Time,
 }
 
 /// Power and energy of requests.
@@ -102,7 +116,10 @@ impl Profile {
             within("user_share", share, 0.0, 1.0)?;
         }
         for (n, cold) in spec.cold.iter().enumerate() {
-            within(&format!("cold.{n}.extra_us"), cold.extra_us, 0.0, 1e9)?;
+            let at = |key: &str| format!("cold.{n}.{key}");
+            within(&at("extra_us"), cold.extra_us, 0.0, 1e9)?;
+            within(&at("preheated_us"), cold.preheated_us.unwrap_or(0.0), 0.0, cold.extra_us)?;
+            within(&at("load_us"), cold.load_us.unwrap_or(0.0), 0.0, 1e9)?;
         }
         if let Some(watts) = spec.watts {
             within("watts.busy_w", watts.busy_w, 1e-6, 1e4)?;
@@ -153,9 +170,24 @@ impl Profile {
         if loses.is_empty() {
             return Some(Time::ZERO);
         }
+        self.cold(loses).map(|cold| us(cold.extra_us))
+    }
+
+    /// What preheating makes of a state that loses this. None if the profile does not know it.
+    #[must_use]
+    pub fn preheated(&self, loses: &[String]) -> Option<Preheated> {
+        if loses.is_empty() {
+            return Some(Preheated { load: Time::ZERO, left: Time::ZERO });
+        }
+        let cold = self.cold(loses)?;
+        Some(Preheated { load: us(cold.load_us?), left: us(cold.preheated_us?) })
+    }
+
+    /// The least that covers what a state loses.
+    fn cold(&self, loses: &[String]) -> Option<&Cold> {
         let covers = |cold: &&Cold| loses.iter().all(|lost| cold.loses.contains(lost));
-        let least = self.spec.cold.iter().filter(covers).map(|cold| cold.extra_us);
-        least.min_by(f64::total_cmp).map(us)
+        let all = self.spec.cold.iter().filter(covers);
+        all.min_by(|a, b| a.extra_us.total_cmp(&b.extra_us))
     }
 
     /// Power of a core that serves, on a machine whose cores take `active` at full activity.

@@ -7,18 +7,18 @@ use halfwink_engine::{
 };
 use halfwink_units::{Energy, Power, Time};
 
-use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING};
-use crate::core::Cores;
+use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, WAKING};
+use crate::core::{Cores, Preheating};
 use crate::general::Floor;
 use halfwink_techniques::node::MakeIdler;
 
 use crate::governor::Governor;
 use crate::package::Sockets;
-use crate::profile::Profile;
+use crate::profile::{Preheated, Profile};
 use crate::source::{exhaust, Source, Surroundings};
 use crate::{fast, general};
 use halfwink_techniques::node::machine::{us, Machine};
-use halfwink_techniques::node::{Dispatch, Plan};
+use halfwink_techniques::node::{Announce, Dispatch, Plan};
 
 /// Slices of a run, of equal time: enough for batch means of differences.
 pub const SLICES: usize = 128;
@@ -216,9 +216,16 @@ pub fn simulate(
             RunError::Plan(format!("this machine has no package state `{name}`"))
         })?),
     };
+    if plan.announce.is_some() && plan.dispatch != Dispatch::Hash {
+        let message = "a request is announced to the core that its flow hashes to, and this \
+                       dispatch sends it to another";
+        return Err(RunError::Plan(message.to_owned()));
+    }
     let mut sockets = Sockets::new(machine, package, &window);
-    let mut cores = cores((machine, profile), &window, make);
-    let mut source = source((machine, profile), arrivals, options);
+    let preheating = plan.announce.map(|announce| preheating((machine, profile), announce));
+    let mut cores = cores((machine, profile), &window, make, preheating);
+    let lead = plan.announce.map(|announce| us(announce.lead_us));
+    let mut source = source((machine, profile), arrivals, options, lead);
     let is_apart = plan.dispatch == Dispatch::Hash
         && !sockets.can_sleep()
         && plan.coalesce_us == 0.0
@@ -248,7 +255,7 @@ pub fn draw(
 ) -> Result<u64, RunError> {
     arrivals.check().map_err(RunError::Arrivals)?;
     let until = window(arrivals, options)?.end;
-    Ok(exhaust(&mut source(on, arrivals, options), until))
+    Ok(exhaust(&mut source(on, arrivals, options, None), until))
 }
 
 /// The span that is counted: known before anything is played, so that it is the same for all
@@ -273,6 +280,7 @@ fn source<'a>(
     (machine, profile): (&Machine, &'a Profile),
     arrivals: &Arrivals,
     options: Options,
+    lead: Option<Time>,
 ) -> Source<'a> {
     let kernel = machine.spec().kernel;
     let around = Surroundings {
@@ -281,20 +289,37 @@ fn source<'a>(
         background_per_s: kernel.background_per_s,
         background_us: kernel.background_us,
         pace: profile.variant.time,
+        lead,
     };
     Source::new(arrivals, &profile.service, options.seed, &around)
+}
+
+/// What announcements lead to on a machine.
+fn preheating((machine, profile): (&Machine, &Profile), announce: Announce) -> Preheating {
+    let nothing = Preheated { load: Time::ZERO, left: Time::NEVER };
+    let loads = |state: &halfwink_techniques::node::machine::State| {
+        profile.preheated(&state.loses).unwrap_or(nothing)
+    };
+    Preheating {
+        // The shallowest state that is no polling.
+        awaits_in: machine.state("c1").unwrap_or(1),
+        handling: machine.tick_work,
+        loads: if announce.loads { machine.states.iter().map(loads).collect() } else { Vec::new() },
+    }
 }
 
 fn cores<'a>(
     (machine, profile): (&'a Machine, &Profile),
     window: &Window,
     make: MakeIdler,
+    preheating: Option<Preheating>,
 ) -> Cores<'a> {
     let states = machine.states.len();
     let busy = profile.busy(machine.active);
     let mut power = vec![busy; IDLE + states];
     power[BACKGROUND] = machine.active;
     power[TICK] = machine.active;
+    power[PREHEAT] = machine.active;
     power[WAKING] = machine.waking;
     for (n, state) in machine.states.iter().enumerate() {
         power[IDLE + n] = state.power;
@@ -313,7 +338,7 @@ fn cores<'a>(
         profile.extra(&state.loses).unwrap_or(Time::ZERO)
     };
     let extra = machine.states.iter().map(extra).collect();
-    Cores::new(machine, books, governors, tally, extra)
+    Cores::new(machine, books, governors, tally, extra, preheating)
 }
 
 fn finish(
@@ -346,7 +371,12 @@ fn finish(
         .all(|(state, &wakes)| wakes == 0 || profile.extra(&state.loses).is_some());
     let all_s = duration.as_s() * machine.cores() as f64;
     let share = |kind| books.total(kind).as_s() / all_s;
-    let busy = [share(REQUEST), share(COLD), share(BACKGROUND) + share(TICK), share(WAKING)];
+    let busy = [
+        share(REQUEST),
+        share(COLD),
+        share(BACKGROUND) + share(TICK) + share(PREHEAT),
+        share(WAKING),
+    ];
     // Wake-ups are counted from the start of the run, not of the window.
     let whole_s = window.end.as_s() * machine.cores() as f64;
     let states = machine.state_names().enumerate().map(|(n, name)| StateUse {

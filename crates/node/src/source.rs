@@ -1,5 +1,7 @@
 //! Work that comes: requests, and what the kernel wakes cores for beside them.
 
+use std::collections::VecDeque;
+
 use halfwink_arrivals::{Arrivals, Draw};
 use halfwink_engine::draw::exponential_fast as exponential;
 use halfwink_engine::{stream, Sampler, Stream};
@@ -11,6 +13,8 @@ use rand::Rng;
 pub(crate) enum Kind {
     Request,
     Background,
+    /// A request is announced.
+    Announcement,
 }
 
 /// A piece of work.
@@ -39,6 +43,15 @@ pub(crate) struct Source<'a> {
     number: u64,
     request: Option<Item>,
     background: Option<Background>,
+    ahead: Option<Ahead>,
+}
+
+/// Requests that were drawn before their time, to be announced.
+struct Ahead {
+    lead: Time,
+    drawn: VecDeque<Item>,
+    /// The number of them that were announced.
+    told: usize,
 }
 
 struct Background {
@@ -57,6 +70,8 @@ pub(crate) struct Surroundings {
     pub(crate) background_us: f64,
     /// Share of the drawn time that a request takes.
     pub(crate) pace: f64,
+    /// Time from the announcement of a request to its arrival, if it is announced.
+    pub(crate) lead: Option<Time>,
 }
 
 impl<'a> Source<'a> {
@@ -80,6 +95,7 @@ impl<'a> Source<'a> {
             number: 0,
             request: None,
             background,
+            ahead: around.lead.map(|lead| Ahead { lead, drawn: VecDeque::new(), told: 0 }),
         };
         source.request = source.draw_request();
         source
@@ -105,6 +121,9 @@ impl<'a> Source<'a> {
     /// Next piece of work; none once no request comes any more.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Item> {
+        if self.ahead.is_some() {
+            return self.next_announced();
+        }
         let request = self.request?;
         if let Some(background) = &mut self.background {
             if background.next.at < request.at {
@@ -113,6 +132,41 @@ impl<'a> Source<'a> {
         }
         self.request = self.draw_request();
         Some(request)
+    }
+
+    /// The same where each request is announced: all are, up to the lead from now.
+    fn next_announced(&mut self) -> Option<Item> {
+        let ahead = self.ahead.as_mut()?;
+        if ahead.told == ahead.drawn.len() {
+            // One that is not announced yet, unless none is left.
+            if let Some(request) = self.request.take() {
+                ahead.drawn.push_back(request);
+                self.request = self.draw_request();
+            }
+        }
+        let ahead = self.ahead.as_mut()?;
+        let request = *ahead.drawn.front()?;
+        let announced = ahead.drawn.get(ahead.told).copied().map(|of| Item {
+            // Cores begin to rest at 0, and are told nothing at once with that.
+            at: of.at.saturating_sub(ahead.lead).max(Time(1)),
+            work: Time::ZERO,
+            kind: Kind::Announcement,
+            ..of
+        });
+        let next = announced.filter(|item| item.at <= request.at).unwrap_or(request);
+        if let Some(background) = &mut self.background {
+            if background.next.at < next.at {
+                return Some(background.take(self.cores));
+            }
+        }
+        if next.kind == Kind::Announcement {
+            ahead.told += 1;
+        } else {
+            ahead.drawn.pop_front();
+            debug_assert!(ahead.told > 0, "a request came before it was announced");
+            ahead.told -= 1;
+        }
+        Some(next)
     }
 }
 
@@ -192,6 +246,7 @@ mod tests {
             background_per_s: 0.0,
             background_us: 1.0,
             pace: 1.0,
+            lead: None,
         };
         let arrivals = Arrivals::Constant { rate: 1e6 };
         let mut source = Source::new(&arrivals, &service, 1, &around);

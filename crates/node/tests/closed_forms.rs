@@ -2,8 +2,9 @@
 
 use halfwink_engine::Law;
 use halfwink_node::closed_form::{all_idle, mmc_wait, set_up_wait, two_states_power};
-use halfwink_node::{Engine, Options, Profile, ProfileSpec, Run, Variant};
-use halfwink_techniques::node::{Dispatch, Idler, Plan};
+use halfwink_node::{Cold, Engine, Options, Profile, ProfileSpec, Run, Variant};
+use halfwink_techniques::node::machine::Spec;
+use halfwink_techniques::node::{Announce, Dispatch, Idler, Plan};
 use halfwink_units::Time;
 
 use crate::common::{in_c1, in_c6, poisson, run, service, spec, ten_us, C1, C6};
@@ -84,6 +85,66 @@ fn a_variant_is_a_service_of_another_pace_and_power() {
     assert!((ratio - 1.25 * 0.5).abs() < 1e-3, "{ratio}");
     let none = play(&profile.under("none").unwrap());
     assert_eq!(format!("{:?}", none.slices), format!("{:?}", plain.slices));
+}
+
+/// A core that loses its first and second caches in C6, and handles announcements in no time.
+fn losing() -> Spec {
+    let mut losing = spec(8);
+    losing.idle_states[1].loses = vec!["l2".to_owned()];
+    losing.kernel.tick_work_us = 0.0;
+    losing
+}
+
+fn announced(lead_us: f64, loads: bool) -> Plan {
+    Plan { announce: Some(Announce { lead_us, loads }), ..Plan::default() }
+}
+
+#[test]
+fn announced_in_time_a_sleep_costs_what_preheating_leaves() {
+    let cold = Cold {
+        loses: vec!["l2".to_owned()],
+        extra_us: 30.0,
+        preheated_us: Some(2.0),
+        load_us: Some(5.0),
+    };
+    let law = Law::Fixed { value: 10.0 };
+    let written = ProfileSpec { cold: vec![cold], ..service(law).spec().clone() };
+    let profile = Profile::new(written).unwrap();
+    let (load, options) = (poisson(8, 0.2), Options::requests(400_000, 5));
+    let play = |plan: &Plan, make| run(losing(), &profile, &load, plan, make, options);
+    let [c1, c6] = [in_c1 as fn(usize) -> _, in_c6].map(|make| play(&Plan::default(), make));
+    // Every request behind a sleep waits for the wake-up and for its lines.
+    // Those are counted in the whole run, all else behind its first tenth.
+    let counted = |run: &Run| 0.9 * run.tally.cold as f64;
+    let cold = |run: &Run| counted(run) / run.tally.arrived as f64;
+    assert!(cold(&c6) > 0.35 && c1.tally.cold == 0, "{}", cold(&c6));
+    // 20 us to wake and 5 to load are over within 40: what is left is 2 us behind each sleep.
+    let preheated = play(&announced(40.0, true), in_c6);
+    let behind = cold(&preheated);
+    let more = mean_us(&preheated).0 - mean_us(&c1).0;
+    assert!(behind > 0.3 && behind < cold(&c6), "{behind}");
+    assert!(more > 2.0 * behind && more < 3.0 * behind, "{more} us, {behind} behind a sleep");
+    let [_, lost_us, loading_us, _] =
+        preheated.busy.map(|share| share * 8.0 * preheated.duration.as_s() * 1e6);
+    let loads = 0.9 * preheated.tally.wakes[C6] as f64;
+    assert!((loading_us / loads - 5.0).abs() < 0.05, "{loading_us}");
+    assert!((lost_us / counted(&preheated) - 2.0).abs() < 0.02, "{lost_us}");
+    // Woken without loading, all 30 us remain; told too late, part of the wake-up does.
+    let woken = play(&announced(40.0, false), in_c6);
+    assert!(mean_us(&woken).0 > mean_us(&c1).0 + 20.0 * cold(&woken));
+    let late = play(&announced(10.0, true), in_c6);
+    assert!(mean_us(&late).0 > mean_us(&preheated).0 + 5.0 && mean_us(&late).0 < mean_us(&c6).0);
+}
+
+#[test]
+fn woken_in_time_a_core_answers_as_from_the_state_it_waits_in() {
+    let (load, options) = (poisson(8, 0.02), Options::requests(400_000, 7));
+    let play = |plan: &Plan, make| run(losing(), &ten_us(), &load, plan, make, options);
+    let c1 = play(&Plan::default(), in_c1 as fn(usize) -> _);
+    let woken = play(&announced(20.0, false), in_c6);
+    assert_eq!(format!("{:?}", woken.tally.latency), format!("{:?}", c1.tally.latency));
+    let c6 = play(&Plan::default(), in_c6);
+    assert!(c6.energy_j() < woken.energy_j() && woken.energy_j() < c1.energy_j());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::Law;
 use halfwink_node::{Engine, Options, Run};
-use halfwink_techniques::node::{Dispatch, Plan};
+use halfwink_techniques::node::{Announce, Dispatch, Plan};
 
 use crate::common::{gating_menu, in_c1, in_c6, menu, poisson, run, service, spec, ten_us};
 
@@ -26,12 +26,15 @@ fn recurrence_and_queue_give_the_same_run() {
             let mut spec = spec(6);
             spec.kernel.background_per_s = background;
             spec.idle_states[1].wake_us = [5.0, 35.0];
-            let plays = |engine| {
-                let options = Options { engine, ..Options::requests(100_000, 17) };
-                let load = poisson(6, load);
-                run(spec.clone(), &ten_us(), &load, &Plan::default(), make, options)
-            };
-            assert_eq!(summary(&plays(Engine::Any)), summary(&plays(Engine::Queue)));
+            let announced = Some(Announce { lead_us: 30.0, loads: true });
+            for announce in [None, announced] {
+                let plan = Plan { announce, ..Plan::default() };
+                let plays = |engine| {
+                    let options = Options { engine, ..Options::requests(100_000, 17) };
+                    run(spec.clone(), &ten_us(), &poisson(6, load), &plan, make, options)
+                };
+                assert_eq!(summary(&plays(Engine::Any)), summary(&plays(Engine::Queue)));
+            }
         }
     }
 }
@@ -65,6 +68,7 @@ fn slices_sum_to_the_ledger() {
         package: Some("pc1a".to_owned()),
         dispatch: Dispatch::Packing(2),
         coalesce_us: 20.0,
+        announce: None,
     };
     let found =
         run(spec(8), &ten_us(), &poisson(8, 0.3), &plan, menu, Options::requests(100_000, 23));

@@ -20,6 +20,8 @@ pub enum Slot {
     Dispatch,
     /// The interrupts of the network card.
     Input,
+    /// The announcement of requests, and what is loaded before they come.
+    Preheat,
 }
 
 impl Slot {
@@ -35,6 +37,7 @@ impl Slot {
             Slot::Cache => "how user and kernel share a cache",
             Slot::Dispatch => "how requests come to cores",
             Slot::Input => "when the network card interrupts",
+            Slot::Preheat => "what is done before a request comes",
         }
     }
 }

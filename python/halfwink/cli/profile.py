@@ -120,8 +120,11 @@ def _lines(found: RequestProfile) -> list[str]:
     if found.user_share is not None:
         first += f", {100 * found.user_share:.0f} % of it in user code"
     lines = [f"{first}."]
-    for loses, extra_us in found.cold:
-        lines.append(f"A sleep that loses {', '.join(loses)} adds {extra_us:.3g} us.")
+    for cold in found.cold:
+        line = f"A sleep that loses {', '.join(cold.loses)} adds {cold.extra_us:.3g} us"
+        if cold.preheated_us is not None:
+            line += f", {cold.preheated_us:.3g} after {cold.load_us:.3g} us of preheating"
+        lines.append(f"{line}.")
     if not found.cold:
         lines.append("What a sleep that loses caches adds is not known.")
     if found.busy_w is not None:
@@ -147,7 +150,7 @@ def _document(found: RequestProfile, file: Path) -> dict[str, object]:
         "service_mean_us": found.mean_us,
         "user_share": found.user_share,
         "apart_us": found.apart_us,
-        "cold": [{"loses": list(loses), "extra_us": extra} for loses, extra in found.cold],
+        "cold": [asdict(cold) for cold in found.cold],
         "busy_w": found.busy_w,
         "shared_uj": found.shared_uj,
         "variants": [asdict(variant) for variant in found.variants],

@@ -17,6 +17,15 @@ pub enum Dispatch {
     Fifo,
 }
 
+/// Announcements: each request is told to its core before it comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Announce {
+    /// Time from the announcement of a request to its arrival, in microseconds.
+    pub lead_us: f64,
+    /// Whether the lines that sleep has lost are loaded meanwhile.
+    pub loads: bool,
+}
+
 /// What is played beside the idle policy: the other slots.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Plan {
@@ -26,4 +35,6 @@ pub struct Plan {
     pub dispatch: Dispatch,
     /// Longest time that the network card holds an interrupt back, in microseconds.
     pub coalesce_us: f64,
+    /// Announcements of requests, if there are any.
+    pub announce: Option<Announce>,
 }

@@ -9,7 +9,7 @@ use halfwink_policy::scaling::{
 use halfwink_units::Time;
 
 use super::availability::{bound, kernel, silicon, today, usual};
-use crate::node::{Dispatch, Idler, Machine, NodePart, Plan};
+use crate::node::{Announce, Dispatch, Idler, Machine, NodePart, Plan};
 use crate::{Choice, Make, Parameter, Slot, Technique};
 
 fn us(us: f64) -> Time {
@@ -122,6 +122,15 @@ const LIMIT: &[Parameter] = &[Parameter::whole("limit", 2, (1, 1000))
 
 const HOLD: &[Parameter] = &[Parameter::number("hold_us", "us", 50.0, (0.0, 1e6))
     .about("longest time that an interrupt is held back", "assumption: as adaptive moderation")];
+
+const LEAD: &[Parameter] = &[Parameter::number("lead_us", "us", 500.0, (0.0, 1e6)).about(
+    "from the announcement of a request to its arrival",
+    "assumption: three times the wake-up of the deepest state",
+)];
+
+fn announce(choice: &Choice, plan: &mut Plan, loads: bool) {
+    plan.announce = Some(Announce { lead_us: choice.number("lead_us"), loads });
+}
 
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
@@ -293,6 +302,28 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Linux, ethtool: rx-usecs",
         parameters: HOLD,
         make: other(&[Slot::Input], |choice, plan| plan.coalesce_us = choice.number("hold_us")),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "wake-only",
+        available: kernel("a network that announces requests, and a driver that wakes the core"),
+        family: "preheat",
+        title: "an announcement wakes the core, which then rests in C1 until its request comes",
+        source: "Zhu 2015",
+        parameters: LEAD,
+        make: other(&[Slot::Preheat], |choice, plan| announce(choice, plan, false)),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "preheat",
+        available: kernel(
+            "a network that announces requests; halfwink live preheat loads the lines",
+        ),
+        family: "preheat",
+        title: "an announcement wakes the core, which loads the lines that requests use",
+        source: "Gottschlag 2016, Sec 4.1",
+        parameters: LEAD,
+        make: other(&[Slot::Preheat], |choice, plan| announce(choice, plan, true)),
         ..ON_A_NODE
     },
 ];

@@ -5,7 +5,7 @@ use halfwink_engine::confidence::Piece;
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_node::{simulate, Options, Profile, Run, RunError, Slice};
-use halfwink_techniques::node::{Idler, Machine, NodePart, Plan};
+use halfwink_techniques::node::{Dispatch, Idler, Machine, NodePart, Plan};
 use halfwink_techniques::{Choice, Make, Parameter};
 use halfwink_units::Time;
 
@@ -164,6 +164,7 @@ impl World for Node {
         if let Some(within) = within(&settings.choice) {
             profile.profile = variant(&profile, &within)?;
         }
+        announces(&settings.choice, &profile.profile, &info.machine)?;
         let number = |name| settings.options.number(name);
         let options = Options {
             flows: settings.options.given("flows").unwrap_or(0.0) as u32,
@@ -221,18 +222,44 @@ fn variant(info: &ProfileInfo, within: &str) -> Result<Profile, StudyError> {
         let spec = profile.spec();
         let known: Vec<&str> = spec.variants.iter().map(|v| v.technique.as_str()).collect();
         let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
-        let next = if spec.core == super::ANY {
-            "only a profile that comes from a recording does".to_owned()
-        } else {
-            let plain = spec.made_by.split(" -t ").next().unwrap_or_default();
-            format!("`{plain} -t {within}` measures it")
-        };
+        let next = again(profile, &format!(" -t {within}"));
         StudyError::Usage(format!(
             "the profile of {} does not say what a request costs under `{within}` (it has \
              {known}); {next}",
             spec.workload
         ))
     })
+}
+
+/// Checks that announcements lead to something: a core that a request comes to, and lines to load.
+fn announces(choice: &Choice, profile: &Profile, machine: &Machine) -> Result<(), StudyError> {
+    let plan = plan(choice);
+    let Some(announce) = plan.announce else { return Ok(()) };
+    let message = if plan.dispatch != Dispatch::Hash {
+        format!(
+            "`{choice}`: a request is announced to the core that its flow hashes to, and another \
+             may take it; leave out one of them"
+        )
+    } else if announce.loads
+        && !machine.states.iter().all(|s| profile.preheated(&s.loses).is_some())
+    {
+        let next = again(profile, "");
+        let service = &profile.spec().workload;
+        format!("the profile of {service} does not say what preheating takes off; {next}")
+    } else {
+        return Ok(());
+    };
+    Err(StudyError::Usage(message))
+}
+
+/// The command that measures what a profile lacks.
+fn again(profile: &Profile, option: &str) -> String {
+    let spec = profile.spec();
+    if spec.core == super::ANY {
+        return "only a profile that comes from a recording does".to_owned();
+    }
+    let plain = spec.made_by.split(" -t ").next().unwrap_or_default();
+    format!("`{plain}{option}` measures it")
 }
 
 /// Checks that the machine has the states that a composition names.

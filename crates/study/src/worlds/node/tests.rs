@@ -53,6 +53,14 @@ fn wrong_names_are_one_line_each() {
         ("exponential@30", "golden-cove-56", "c6+c6a", "both decide how an idle core sleeps"),
         ("exponential@30", "golden-cove-56", "c6a+tap", "costs under `tap` (it has nothing)"),
         ("exponential@30", "golden-cove-56", "os-offload", "world `chip`"),
+        (
+            "exponential@30",
+            "golden-cove-56",
+            "preheat",
+            "what preheating takes off; only a profile",
+        ),
+        ("exponential@30", "golden-cove-56", "wake-only+lifo", "another may take it"),
+        ("exponential@30", "golden-cove-56", "wake-only+preheat", "what is done before a request"),
     ] {
         let error = complaint(workload, machine, technique);
         assert!(error.contains(said) && !error.contains('\n'), "{error}");
