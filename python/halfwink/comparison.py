@@ -45,9 +45,23 @@ ALL = "all"
 #: What is compared on a chip where no technique is named: idle states, and gating in stalls by
 #: hope, by a guess, by tokens, and with foresight. Seconds, where all take a minute.
 ONE_OF_EACH = ("idle-menu", "idle-gate", "mapg-counter", "tap", "oracle")
-#: What is compared on a server of today: Linux' governors, what vendors advise for latency, and
-#: what is proposed, alone and together.
-ON_A_NODE = ("menu", "teo", "c1", "c6a", "pc1a", "c6a+package-sleep", "c6a+package-sleep+packing")
+#: What is compared on a server of today: Linux' governors, what vendors advise for latency, one
+#: technique of each family beside the better governor, and what is proposed, alone and together.
+ON_A_NODE = (
+    "menu",
+    "teo",
+    "c1",
+    "teo+dvfs-mean",
+    "teo+way-partition",
+    "teo+preheat",
+    "teo+coalesce",
+    "teo+packing",
+    "tap+teo",
+    "c6a",
+    "pc1a",
+    "c6a+package-sleep",
+    "tap+c6a+package-sleep+packing",
+)
 #: Of worlds in which not all are compared where no technique is named.
 USUAL = {WORLD: ONE_OF_EACH, NODE: ON_A_NODE}
 #: What others are compared with, in the worlds that know it.
@@ -106,8 +120,9 @@ def compare(
     Args:
         workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``).
         techniques: names, with parameters (``tap:wake=last``). Of ``all``, or ``all-FAMILY``, those
-            that the machine can play. If none are given: ``ONE_OF_EACH`` on a chip, all in other
-            worlds. The baseline always runs.
+            that the machine can play. If none are given: ``ONE_OF_EACH`` on a chip, ``ON_A_NODE``
+            on a server of today, all in other worlds, as far as the machine and the service's
+            profile know them. The baseline always runs.
         machine: name, with a number of cores (``ev6-16``), or a file.
         world: world whose workloads, machines and techniques these are. If none is given: a server
             of today (``node``) for a service with a profile, else the chip (:func:`default_world`).
@@ -145,8 +160,8 @@ def compare(
         for workload in named
         for technique in chosen
     ]
-    wanted = _asked(techniques, world)
-    if any(map(_is_group, wanted)):
+    wanted = names(techniques)
+    if not wanted or any(map(_is_group, wanted)):
         jobs = _playable(jobs, wanted)
         chosen = list(dict.fromkeys(job.technique for job in jobs))
     folder = place(out) if out is not None else None
@@ -177,7 +192,7 @@ def default_world(
     """Returns the world that a comparison is played in unless one is named.
 
     A service with a profile is played on a server of today. What names a chip, a technique or a
-    value that only chips have, or a part of a run (``on_a_chip``), is played on a chip.
+    value that chips have, or a part of a run (``on_a_chip``), is played on a chip.
     """
     values = {path.split(".")[0] for path, _ in pairs(set)}
     if on_a_chip or (values and not values <= _node_values()):

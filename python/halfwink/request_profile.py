@@ -515,9 +515,7 @@ def _preheated(workload: str, machine: str, cold: Cold) -> Cold:
     )
     row = found.modes.filter(mode="preheated").row(0, named=True)
     taken_off = min(max(row["reduction"], 0.0), 1.0)
-    return replace(
-        cold, preheated_us=(1 - taken_off) * cold.extra_us, load_us=row["preheat_us"]
-    )
+    return replace(cold, preheated_us=(1 - taken_off) * cold.extra_us, load_us=row["preheat_us"])
 
 
 def _half_pct(run: dict[str, Any]) -> float | None:

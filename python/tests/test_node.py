@@ -13,8 +13,8 @@ import halfwink as hw
 from halfwink.comparison import at_loads, split_loads
 from halfwink.errors import HalfwinkError
 from halfwink.library import root
-from halfwink.report.load_chart import along_load, front, is_along_load
-from halfwink.request_profile import core_of, read_times, time_us
+from halfwink.report.load_chart import alike, along_load, front, is_along_load
+from halfwink.request_profile import WITHIN, core_of, read_times, time_us
 
 FEW = {"requests": 40_000}
 SOME = ["menu", "c1", "c6a", "c6a+package-sleep"]
@@ -73,7 +73,8 @@ def test_the_chart_has_a_line_for_each_composition(found: hw.Results):
     assert is_along_load(found)
     spec = along_load(found).to_dict()
     trade, power = spec["hconcat"]
-    assert "energy against p99" in trade["title"]
+    assert "energy against p99" in trade["title"]["text"]
+    assert trade["title"]["subtitle"] == ["c6a stands for c6a+package-sleep too"]
     assert power["title"] == "watts against load"
     alone = hw.compare("exponential@30", world="node", techniques=["menu", "c1"], set=FEW)
     assert not is_along_load(alone)
@@ -92,6 +93,25 @@ def test_the_front_is_what_nothing_beats():
     assert front(runs).to_list() == [True, True, False, False, True]
 
 
+def test_lines_that_agree_at_all_loads_are_drawn_as_one():
+    rows = [
+        (technique, f"s@{load}", energy * factor, wait)
+        for technique, factor, wait in [("a", 1.0, 5.0), ("b", 1.005, 5.0), ("c", 1.05, 5.0)]
+        for load, energy in [(10, 3.0), (50, 1.0)]
+    ]
+    names = ["technique", "workload", "energy_j_per_unit", "latency_p99_us"]
+    runs = pl.DataFrame(rows, schema=names, orient="row")
+    assert alike(runs) == {"a": ["a", "b"], "c": ["c"]}
+    # Nowhere further apart: not at one load alone.
+    other = runs.with_columns(
+        pl.when(pl.col("technique") == "b", pl.col("workload") == "s@50")
+        .then(2.0)
+        .otherwise(pl.col("latency_p99_us"))
+        .alias("latency_p99_us")
+    )
+    assert alike(other) == {"a": ["a"], "b": ["b"], "c": ["c"]}
+
+
 def test_a_stated_profile_plays(tmp_path: Path):
     profile = hw.stated_profile("mine", mean_us=50, cv=1.5, busy_w=3.0)
     file = tmp_path / "mine.toml"
@@ -102,6 +122,12 @@ def test_a_stated_profile_plays(tmp_path: Path):
     runs = hw.compare(f"{file}@20", world="node", techniques=["menu"], set=FEW).runs
     assert runs["busy_pct"][0] == pytest.approx(20, rel=0.05)
     assert runs["knows_cold"][0] == "no"
+    # What it does not know is left out where nobody asked for it, and refused where somebody did.
+    usual = hw.compare(f"{file}@20", world="node", set=FEW).runs["technique"].to_list()
+    assert "c6a" in usual
+    assert not any("tap" in name or "preheat" in name for name in usual)
+    with pytest.raises(HalfwinkError, match="only a profile that comes from a recording does"):
+        hw.compare(f"{file}@20", world="node", techniques=["tap"], set=FEW)
 
 
 def test_times_of_a_log_become_a_law(tmp_path: Path):
@@ -164,6 +190,12 @@ def test_a_shipped_profile_is_what_its_command_makes(tmp_path: Path):
         for p in (shipped["service_us"]["points"], told["service_us"]["points"])
     )
     assert again == pytest.approx(mean, rel=0.01)
-    assert [c["extra_us"] for c in told["cold"]] == pytest.approx(
-        [c["extra_us"] for c in shipped["cold"]], rel=0.05
-    )
+    for key in ("extra_us", "preheated_us", "load_us"):
+        assert [c[key] for c in told["cold"]] == pytest.approx(
+            [c[key] for c in shipped["cold"]], rel=0.05
+        )
+    assert [v["technique"] for v in told["variants"]] == list(WITHIN)
+    for key in ("time", "power", "shared"):
+        assert [v[key] for v in told["variants"]] == pytest.approx(
+            [v[key] for v in shipped["variants"]], rel=1e-3
+        )

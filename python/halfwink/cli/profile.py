@@ -131,7 +131,9 @@ def _lines(found: RequestProfile) -> list[str]:
         lines.append(f"A busy core takes {found.busy_w:.3g} W (modelled or stated, not measured).")
     for variant in found.variants:
         time, power = 100 * (variant.time - 1), 100 * (variant.power - 1)
-        lines.append(f"Under {variant.technique} it takes {time:+.2f} % time, {power:+.2f} % watts.")
+        lines.append(
+            f"Under {variant.technique} it takes {time:+.2f} % time, {power:+.2f} % watts."
+        )
     longer = found.longer()
     if longer is not None:
         lines.append(

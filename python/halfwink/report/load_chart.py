@@ -14,6 +14,8 @@ COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#c
 #: Dashes tell lines apart that share a colour.
 DASHES = ([1, 0], [6, 3], [2, 2])
 WIDTH, HEIGHT = 380, 340
+#: Lines that are nowhere further apart than this share are drawn as one.
+ALIKE = 0.01
 #: Pixels that the chart leaves free around its points, and that a name takes.
 FREE = 24
 NAME_WIDTH, NAME_HEIGHT = 150, 12
@@ -30,7 +32,8 @@ def along_load(results: Results) -> alt.HConcatChart | alt.VConcatChart:
     a request against the 99th percentile of latency, and beside it watts against load.
 
     Filled points are on the Pareto front of their load: no other composition takes less energy
-    and answers as soon. Loads that the server cannot carry are not drawn.
+    and answers as soon. Loads that the server cannot carry are not drawn. Compositions that agree
+    at all loads are one line, and are named below the title.
     """
     runs = _drawn(results)
     rows = [
@@ -57,6 +60,29 @@ def front(runs: pl.DataFrame) -> pl.Series:
     return pl.Series("front", [marked[row] for row in range(runs.height)])
 
 
+def alike(runs: pl.DataFrame) -> dict[str, list[str]]:
+    """The techniques of one service and machine, by the first of those that agree with them in
+    energy and latency at all loads."""
+    found: dict[str, list[str]] = {}
+    values: dict[str, dict[str, tuple[float, float]]] = {}
+    for technique, workload, joules, wait in runs.select(
+        "technique", "workload", "energy_j_per_unit", LATENCY
+    ).iter_rows():
+        values.setdefault(technique, {})[workload] = (joules, wait)
+    for technique, at in values.items():
+        first = next((name for name in found if _agree(values[name], at)), technique)
+        found.setdefault(first, []).append(technique)
+    return found
+
+
+def _agree(one: dict[str, tuple[float, float]], other: dict[str, tuple[float, float]]) -> bool:
+    return one.keys() == other.keys() and all(
+        abs(a - b) <= ALIKE * min(a, b)
+        for load, at in one.items()
+        for a, b in zip(at, other[load], strict=True)
+    )
+
+
 def _drawn(results: Results) -> pl.DataFrame:
     runs = results.runs.drop_nulls([LATENCY, "energy_j_per_unit", "load_pct"])
     if "keeps_up" in runs.columns:
@@ -71,7 +97,14 @@ def _drawn(results: Results) -> pl.DataFrame:
 def _pair(
     results: Results, runs: pl.DataFrame, title: str
 ) -> tuple[alt.LayerChart | alt.FacetChart, ...]:
-    names = results.runs["technique"].unique(maintain_order=True).to_list()
+    groups = alike(runs)
+    names = list(groups)
+    first_of = {name: first for first, members in groups.items() for name in members}
+    # A line is on the front where one of those that it stands for is.
+    best = pl.col("front").any().over(pl.col("technique").replace_strict(first_of), "workload")
+    runs = runs.with_columns(best).filter(pl.col("technique").is_in(names))
+    title = f"{title}: energy against p99, along the load"
+    told = [f"{first} stands for {', '.join(more)} too" for first, *more in groups.values() if more]
     colour = alt.Color(
         "technique:N",
         title=None,
@@ -102,7 +135,7 @@ def _pair(
         ),
         (colour, dash),
         named=True,
-    ).properties(title=f"{title}: energy against p99, along the load")
+    ).properties(title=alt.Title(title, subtitle=told, subtitleColor="#666"))
     power = _lines(
         runs,
         alt.X(
