@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import sqrt
@@ -30,16 +30,33 @@ SAME_TIME = 2e-3
 
 @dataclass(frozen=True)
 class Saving:
-    """Energy saved, in per cent; ``low`` and ``high`` are its 95 % interval, where known."""
+    """Energy saved, in per cent; ``low`` and ``high`` are its 95 % interval, where known.
+
+    ``over_watts`` is the range of it over all watts that the machine may have, where these are
+    assumed.
+    """
 
     value: float
     low: float | None = None
     high: float | None = None
+    over_watts: tuple[float, float] | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether an interval is known."""
         return self.low is not None and self.high is not None
+
+    @property
+    def opposite(self) -> Saving:
+        """The energy that is taken more, where a saving is negative."""
+        low, high, watts = self.low, self.high, self.over_watts
+        return replace(
+            self,
+            value=-self.value,
+            low=None if high is None else -high,
+            high=None if low is None else -low,
+            over_watts=None if watts is None else (-watts[1], -watts[0]),
+        )
 
     def beats(self, least: float) -> bool:
         """Whether it is more than ``least``, and not by chance as far as is known."""

@@ -254,17 +254,6 @@ def test_what_both_runs_have_in_common_leaves_the_interval():
     assert high - low < 1, "between unpaired parts it would be some 20 points wide"
 
 
-def test_where_watts_are_assumed_only_per_cent_are_told():
-    known = {"power_basis": "assumed", "power_low": 0.5, "power_high": 1.3}
-    found = verdict(results(**known))
-    text = " ".join(found.sentences)
-    assert "20.00 % less than always-on, as fast" in text
-    assert "whose watts are assumed (all lie between 0.5 and 1.3 times what its file says)" in text
-    assert not re.search(r"kWh|\d m?[WJ]\b", text), text
-    winner = found.winners.row(0, named=True)
-    assert (winner["saved_w"], winner["saved_kwh_a_year"]) == (None, None)
-
-
 def test_loads_of_a_plan_differ_without_making_the_interval_wide():
     # Eight loads: nothing is saved at the first ones, half at the last ones.
     base = tuple(1.0 for _ in range(64))
