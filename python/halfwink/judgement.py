@@ -341,7 +341,7 @@ class Group:
 
 def _saved(found: Taken | None) -> Saving | None:
     """Of the baseline's energy."""
-    return None if found is None else found.saved_of(Taken(1.0, found.base, found.base))
+    return None if found is None else found.saved_of(replace(found, ratio=1.0, ours=found.base))
 
 
 def _ends(found: Saving | None) -> tuple[float | None, float | None]:

@@ -455,6 +455,8 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
     ]
     if several:
         return f"{line}; in brackets: 95 % intervals over seeds."
+    if savings and all(saved.is_exact for saved in savings):
+        return f"{line}; power is the same whatever is carried, so that no difference is by chance."
     if any(saved.is_known for saved in savings):
         return (
             f"{line}; in brackets: 95 % intervals of the difference, part by part of the same work."
@@ -484,7 +486,7 @@ def percents(saved: Saving) -> str:
     """A saving with its interval, and its range over watts that are assumed:
     ``4.2 % (3.9 to 4.5; 2.8 to 5.1 over the watts assumed)``."""
     ranges: list[str] = []
-    if saved.low is not None and saved.high is not None:
+    if saved.low is not None and saved.high is not None and not saved.is_exact:
         ranges.append(f"{fixed(saved.low)} to {fixed(saved.high)}")
     if saved.over_watts is not None:
         low, high = saved.over_watts

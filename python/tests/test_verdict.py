@@ -254,6 +254,24 @@ def test_what_both_runs_have_in_common_leaves_the_interval():
     assert high - low < 1, "between unpaired parts it would be some 20 points wide"
 
 
+def test_power_that_nothing_changes_has_no_interval_and_that_is_said():
+    rates = {"packet-switch": (10.0, 160.0), "round-robin": (25.0, 20.0)}
+    own = {
+        name: closed({name: rate}, floor=rate[1]).runs.row(0, named=True)
+        for name, rate in rates.items()
+    }
+    rows = [{n: r[n] for n in row("x", 1.0, 1.0)} | {"unit_of_work": "bit"} for r in own.values()]
+    found = verdict(related("fabric", rows))
+    # 160 W against 20 W at any rate; round-robin takes 2.5 times as long and breaks the limit.
+    assert "round-robin would save 87.50 % and breaks a limit (slower)" in str(found)
+    assert found.sentences[-1].endswith(
+        "power is the same whatever is carried, so that no difference is by chance."
+    )
+    # Where one of both draws less without work, how long it works was sampled.
+    rows[0]["idle_w"] = 150.0
+    assert "no interval of the difference is known" in str(verdict(related("fabric", rows)))
+
+
 def test_loads_of_a_plan_differ_without_making_the_interval_wide():
     # Eight loads: nothing is saved at the first ones, half at the last ones.
     base = tuple(1.0 for _ in range(64))
