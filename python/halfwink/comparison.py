@@ -431,8 +431,17 @@ def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
         **_kernel_json(results, row),
         **_second_level_json(results, row),
         "modelled": ["energy", "time"],
+        **_watts_json(row),
         "sim": {name: row[name] for name in SIMULATED if name in row} | _speed(results, row),
     }
+
+
+def _watts_json(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns how the watts of a chip are known, and between which multiples of them all lie."""
+    if "power_basis" not in row:
+        return {}
+    watts: dict[str, Any] = {"basis": row["power_basis"]}
+    return {"watts": watts | {"factor": [row["power_low"], row["power_high"]]}}
 
 
 def _speed(results: Results, row: dict[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,14 @@ kernel or other hardware is measured against that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import polars as pl
 
 from halfwink import _core
+from halfwink.assumed_watts import Watts, assumed_watts, saving_over
 from halfwink.paired import Even, Pieces, Saving, Side, Taken, even, over, taken, taken_by_work
 from halfwink.relate import IDENTITY, KEYS, ends
 from halfwink.seeds import over_seeds, seedless
@@ -108,9 +109,12 @@ def groups(
     world: str,
     baseline: str,
     machine: str | None,
+    ledger: pl.DataFrame | None = None,
 ) -> list[Group]:
-    """Related runs by workload, machine and values set, in their order."""
+    """Related runs by workload, machine and values set, in their order. With the ledger, savings
+    have their range over the watts of machines that are assumed."""
     pieces = _pieces(slices)
+    watts = {} if ledger is None else assumed_watts(runs, ledger)
     means = over_seeds(runs).with_columns(seedless())
     means = means.partition_by(KEYS, maintain_order=True, as_dict=True)
     found: dict[tuple[Any, ...], Group] = {}
@@ -126,7 +130,7 @@ def groups(
         if key not in found:
             rows = {mean["technique"]: mean for mean in means[key].to_dicts()}
             found[key] = Group(world, baseline, rows)
-        run = Run(n, row["technique"], row["set"], sides[n])
+        run = Run(n, row["technique"], row["set"], sides[n], watts=watts.get(_identity(row)))
         run.base = bases.get((row["workload"], ""))
         found[key].add(run)
     return list(found.values())
@@ -160,6 +164,8 @@ class Run:
     side: Side
     #: The run that it is related to, if that is of another machine.
     base: Side | None = None
+    #: What its parts took, if the watts of its machine are assumed.
+    watts: Watts | None = None
 
 
 @dataclass
@@ -189,8 +195,30 @@ class Group:
             pairs = [(self.takes[a], self.takes[b]) for a, b in self.pairs(ours, base)]
             known = [(a, b) for a, b in pairs if a is not None and b is not None]
             found = [a.saved_of(b) for a, b in known] if len(known) == len(pairs) else []
-            self.known[ours, base] = over(found) if found else None
+            saved = over(found) if found else None
+            if saved is not None:
+                saved = replace(saved, over_watts=self._over_watts(ours, base))
+            self.known[ours, base] = saved
         return self.known[ours, base]
+
+    def _over_watts(self, ours: str, base: str) -> tuple[float, float] | None:
+        """The range of a saving over the watts that are assumed, a mean over seeds; none where they
+        are known, or where one idles for a part of the time, at a floor that is one number."""
+        found: list[tuple[float, float]] = []
+        for pair in self.pairs(ours, base):
+            (a, mine), (b, theirs) = ((self.takes[n], self.run(n).watts) for n in pair)
+            if a is None or b is None or mine is None or theirs is None:
+                return None
+            found.append(saving_over((a.ratio, mine), (b.ratio, theirs)))
+        if not found or not (self.is_same_rate(ours) and self.is_same_rate(base)):
+            return None
+        low, high = (sum(ends) / len(found) for ends in zip(*found, strict=True))
+        return low, high
+
+    def is_same_rate(self, technique: str) -> bool:
+        """Returns whether a technique does the same work in the baseline's time, as it is."""
+        known = self.evens(technique)
+        return known is not None and all(one.is_same_rate for one in known)
 
     @cached_property
     def takes(self) -> dict[int, Taken | None]:
@@ -209,7 +237,7 @@ class Group:
         """A technique and the baseline at equal work and equal time, seed by seed; none where that
         is not known."""
         pairs = self.pairs(technique, self.baseline)
-        found = [even(self.side(a), self.side(b)) for a, b in pairs]
+        found = [even(self.run(a).side, self.run(b).side) for a, b in pairs]
         known = [one for one in found if one is not None]
         return known if known and len(known) == len(found) else None
 
@@ -220,9 +248,9 @@ class Group:
             (run.number, theirs[run.seed]) for run in self.runs.get(ours, []) if run.seed in theirs
         ]
 
-    def side(self, number: int) -> Side:
+    def run(self, number: int) -> Run:
         """A run by its number."""
-        return next(r.side for runs in self.runs.values() for r in runs if r.number == number)
+        return next(r for runs in self.runs.values() for r in runs if r.number == number)
 
     @cached_property
     def limit(self) -> tuple[float, float]:
@@ -313,7 +341,7 @@ class Group:
 
 def _saved(found: Taken | None) -> Saving | None:
     """Of the baseline's energy."""
-    return None if found is None else found.saved_of(Taken(1.0, found.base, found.base))
+    return None if found is None else found.saved_of(replace(found, ratio=1.0, ours=found.base))
 
 
 def _ends(found: Saving | None) -> tuple[float | None, float | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import sqrt
@@ -26,20 +26,41 @@ CORRELATED = 0.9
 #: Runs of the same work whose durations differ by less than this share take the same time: what is
 #: under way when an open load ends differs by a few units.
 SAME_TIME = 2e-3
+#: A machine draws the same power all the time if its energy is that of its idle floor, but for
+#: rounding.
+CONSTANT = 1e-9
 
 
 @dataclass(frozen=True)
 class Saving:
-    """Energy saved, in per cent; ``low`` and ``high`` are its 95 % interval, where known."""
+    """Energy saved, in per cent; ``low`` and ``high`` are its 95 % interval, where known.
+
+    ``over_watts`` is the range of it over all watts that the machine may have, where these are
+    assumed. It ``is_exact`` if nothing in it was sampled.
+    """
 
     value: float
     low: float | None = None
     high: float | None = None
+    over_watts: tuple[float, float] | None = None
+    is_exact: bool = False
 
     @property
     def is_known(self) -> bool:
         """Whether an interval is known."""
         return self.low is not None and self.high is not None
+
+    @property
+    def opposite(self) -> Saving:
+        """The energy that is taken more, where a saving is negative."""
+        low, high, watts = self.low, self.high, self.over_watts
+        return replace(
+            self,
+            value=-self.value,
+            low=None if high is None else -high,
+            high=None if low is None else -low,
+            over_watts=None if watts is None else (-watts[1], -watts[0]),
+        )
 
     def beats(self, least: float) -> bool:
         """Whether it is more than ``least``, and not by chance as far as is known."""
@@ -111,6 +132,13 @@ class Side:
     is_closed: bool
     idle_w: float | None
     pieces: Pieces | None
+
+    @property
+    def is_constant(self) -> bool:
+        """Returns whether the machine drew its idle floor all the time, whatever it did."""
+        if self.idle_w is None:
+            return False
+        return abs(self.energy_j - self.idle_w * self.duration_s) <= CONSTANT * self.energy_j
 
     @staticmethod
     def of(row: Mapping[str, Any], pieces: Pieces | None) -> Side:
@@ -185,11 +213,15 @@ class Taken:
     base: tuple[float, ...] = ()
     #: Numbers of the batches' loads; empty where all have one.
     strata: tuple[int, ...] = ()
+    #: True if the machine draws the same power under both, whatever it does: nothing is sampled.
+    is_exact: bool = False
 
     def saved_of(self, other: Taken) -> Saving:
         """Energy that this one saves of another's, with the interval where both have batches."""
         quotient = self.ratio / other.ratio
         value = 100 * (1 - quotient)
+        if self.is_exact and other.is_exact:
+            return Saving(value, value, value, is_exact=True)
         if not self.ours or not other.ours:
             return Saving(value)
         rests = [a - b for a, b in zip(self._rests(), other._rests(), strict=True)]
@@ -206,7 +238,11 @@ class Taken:
 def taken(ours: Side, base: Side) -> Taken | None:
     """At equal work and equal time; none where that is not known."""
     found = even(ours, base)
-    return None if found is None else _taken(ours, base, found)
+    if found is None:
+        return None
+    took = _taken(ours, base, found)
+    is_exact = ours.is_constant and base.is_constant
+    return None if took is None else replace(took, is_exact=is_exact)
 
 
 def taken_by_work(ours: Side, base: Side) -> Taken | None:

@@ -82,8 +82,41 @@ def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], st
 
 
 def _energy(row: Row) -> str:
+    if is_assumed(row):
+        return "-"
     # How much requests differ tells nothing of how well a difference is known.
     return f"{energy(row['energy_j_per_unit'])}/{row['unit_of_work']}"
+
+
+def is_assumed(row: Row) -> bool:
+    """Returns whether a machine's watts are assumed: then only per cent mean something."""
+    return row.get("power_basis") == "assumed"
+
+
+def has_assumed(runs: pl.DataFrame) -> bool:
+    """Returns whether the watts of a machine are assumed."""
+    return _assumed(runs).any()
+
+
+def _is_all_assumed(runs: pl.DataFrame) -> bool:
+    """Returns whether the watts of every machine are assumed."""
+    return _assumed(runs).all()
+
+
+def _assumed(runs: pl.DataFrame) -> pl.Series:
+    if "power_basis" not in runs.columns:
+        return pl.repeat(False, runs.height, dtype=pl.Boolean, eager=True)
+    return runs["power_basis"].eq_missing("assumed")
+
+
+def of_baseline(row: Row, digits: int = 2) -> str:
+    """Energy for a unit of work, in per cent of the baseline's."""
+    saved = row["energy_saving_pct"]
+    return fixed(None if saved is None else 100 - saved, digits)
+
+
+def _relative(row: Row) -> str:
+    return of_baseline(row) if is_assumed(row) else "-"
 
 
 def _saving(column: str) -> Callable[[Row], str]:
@@ -116,6 +149,7 @@ def _rate(row: Row) -> str:
 #: Heading, column, and how a row's cell is written. A world without the column goes without.
 CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("energy/unit", "energy_j_per_unit", _energy),
+    ("energy, % of baseline", "power_basis", _relative),
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
     ("of it clock %", "core_clock_saving_pct", _number("core_clock_saving_pct", 2)),
     ("all saved %", "energy_saving_pct", _saving("energy_saving_pct")),
@@ -190,6 +224,8 @@ def is_shown(runs: pl.DataFrame, column: str) -> bool:
     """Whether a column says anything that others do not."""
     if column not in runs.columns or runs[column].count() == 0:
         return False
+    if "power_basis" in runs.columns and column in ("energy_j_per_unit", "power_basis"):
+        return has_assumed(runs) if column == "power_basis" else not _is_all_assumed(runs)
     if column == "equal_rate_saving_pct":
         # Where every technique runs at the same rate it is what the other column says.
         differs = (runs[column] - runs["energy_saving_pct"]).abs().fill_null(100)

@@ -18,7 +18,7 @@ from halfwink import wording
 from halfwink.judgement import LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
 from halfwink.paired import Saving
 from halfwink.relate import KEYS
-from halfwink.summary import energy, fixed
+from halfwink.summary import energy, fixed, has_assumed
 
 if TYPE_CHECKING:
     from halfwink.results import Results
@@ -79,7 +79,8 @@ class Verdict:
 def verdict(results: Results) -> Verdict:
     """What these results say."""
     slices = results.tables.get("slices")
-    found = groups(results.runs, slices, results.world, results.baseline, results.baseline_machine)
+    whose = (results.world, results.baseline, results.baseline_machine)
+    found = groups(results.runs, slices, *whose, results.tables.get("ledger"))
     judged = [Judged(group) for group in found if is_judged(group)]
     winners = pl.DataFrame([one.row() for one in judged], schema=_SCHEMA)
     if not judged:
@@ -176,11 +177,6 @@ class Judged:
         then = sum(one.base_j / one.duration_s for one in known) / len(known)
         return then - sum(one.saved_w for one in known) / len(known), then
 
-    def is_same_rate(self, technique: str) -> bool:
-        """Whether a technique does the same work in the baseline's time, as it is."""
-        known = self.group.evens(technique)
-        return known is not None and all(one.is_same_rate for one in known)
-
     def row(self) -> Row:
         """Its row of :attr:`Verdict.winners`."""
         watts = None if self.is_assumed else self.watts(self.winner)
@@ -212,7 +208,7 @@ class Judged:
             amount = f"{percents(self.saved(today, base))} less than {base}"
             line = f"{today} uses the least energy of what runs today"
             cost = cost_of(self.group.rows[today], self.base)
-            if not self.is_closed or self.is_same_rate(today):
+            if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({energy(now)} instead of {energy(then)} per {unit})"
                 return [f"{line}: {amount}{'' if self.is_assumed else each}, {cost}."]
             if self.watts(today) is not None:
@@ -252,7 +248,7 @@ class Judged:
         if self.is_closed:
             saved, whole = wording.si(then - now), wording.si(then)
             line = f"saves {saved}W of the {one}'s {whole}W"
-            if self.is_same_rate(best):
+            if self.group.is_same_rate(best):
                 return [f"At this rate, {self._rate(self.base)}, that {line}."]
             return [f"At that rate it {line}, with its idle floor for the time left."]
         kwh = wording.figure((then - now) * HOURS_A_YEAR / 1000)
@@ -320,7 +316,7 @@ class Judged:
         rows = {n: row for n, row in rows.items() if row["energy_j_per_unit"]}
         name = min(rows, key=lambda n: rows[n]["energy_j_per_unit"], default=self.group.baseline)
         row, base = rows.get(name, self.base), self.base
-        known = self.watts(name) is not None and not self.is_same_rate(name)
+        known = self.watts(name) is not None and not self.group.is_same_rate(name)
         if name == self.group.baseline or not known:
             return []
         unit = base["unit_of_work"]
@@ -449,31 +445,34 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
     line = f"All of it is modelled, from {wording.count(max(counts, default=0))} {unit}s a run"
     machines = runs["machine"].unique(maintain_order=True).to_list()
     line += f" on {machines[0]}" if len(machines) == 1 else ""
-    line += _assumed(judged)
+    line += _assumed(runs)
     several = any(len(found) > 1 for one in judged for found in one.group.runs.values())
-    known = [
-        saved.is_known
+    savings = [
+        saved
         for one in judged
         for name in one.group.rows
         if name != one.group.baseline and (saved := one.group.saving(name, one.group.baseline))
     ]
     if several:
         return f"{line}; in brackets: 95 % intervals over seeds."
-    if any(known):
+    if savings and all(saved.is_exact for saved in savings):
+        return f"{line}; power is the same whatever is carried, so that no difference is by chance."
+    if any(saved.is_known for saved in savings):
         return (
             f"{line}; in brackets: 95 % intervals of the difference, part by part of the same work."
         )
     return f"{line}; one run each, so no interval of the difference is known."
 
 
-def _assumed(judged: list[Judged]) -> str:
+def _assumed(runs: pl.DataFrame) -> str:
     """Says what is known of watts that no meter read and no publication has."""
-    ends = {(o.base["power_low"], o.base["power_high"]) for o in judged if o.is_assumed}
-    if not ends:
+    if not has_assumed(runs):
         return ""
-    low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    between = f"all lie between {fixed(low, 1)} and {fixed(high, 1)} times what its file says"
-    return f", whose watts are assumed ({between}): only per cent mean something"
+    found = runs.filter(power_basis="assumed")
+    low, high = (found[f"power_{end}"].cast(pl.Float64).to_list() for end in ("low", "high"))
+    parts = "those of cores, third level, memory and uncore each lie"
+    between = f"{parts} between {fixed(min(low), 1)} and {fixed(max(high), 1)} times"
+    return f", whose watts are assumed ({between} what its file says): only per cent mean something"
 
 
 def limits(group: Group) -> str:
@@ -484,15 +483,15 @@ def limits(group: Group) -> str:
 
 
 def percents(saved: Saving) -> str:
-    """A saving with its interval: ``4.2 % (3.9 to 4.5)``."""
-    return f"{fixed(saved.value)} %{interval(saved)}"
-
-
-def interval(saved: Saving, digits: int = 2) -> str:
-    """`` (3.9 to 4.5)``; nothing where it is unknown."""
-    if saved.low is None or saved.high is None:
-        return ""
-    return f" ({fixed(saved.low, digits)} to {fixed(saved.high, digits)})"
+    """A saving with its interval, and its range over watts that are assumed:
+    ``4.2 % (3.9 to 4.5; 2.8 to 5.1 over the watts assumed)``."""
+    ranges: list[str] = []
+    if saved.low is not None and saved.high is not None and not saved.is_exact:
+        ranges.append(f"{fixed(saved.low)} to {fixed(saved.high)}")
+    if saved.over_watts is not None:
+        low, high = saved.over_watts
+        ranges.append(f"{fixed(low, 1)} to {fixed(high, 1)} over the watts assumed")
+    return f"{fixed(saved.value)} %" + (f" ({'; '.join(ranges)})" if ranges else "")
 
 
 def compared(saved: Saving) -> str:
@@ -503,10 +502,7 @@ def compared(saved: Saving) -> str:
         return "uses as much"
     if saved.value > 0:
         return f"saves {percents(saved)}"
-    more = Saving(-saved.value)
-    if saved.low is not None and saved.high is not None:
-        more = Saving(-saved.value, -saved.high, -saved.low)
-    return f"uses {percents(more)} more"
+    return f"uses {percents(saved.opposite)} more"
 
 
 def cost_of(row: Row, base: Row) -> str:

@@ -85,6 +85,14 @@ impl Books {
         self.components.iter().map(|c| c.from).max().unwrap_or_default()
     }
 
+    /// Returns the energy of all components from the start until `at`, by the meters. What is known
+    /// of a component beyond `at` is in it.
+    #[must_use]
+    pub fn energy(&self, at: Time) -> Energy {
+        let of = |c: &Component| c.meter.energy + c.power * at.saturating_sub(c.since);
+        self.components.iter().map(of).sum()
+    }
+
     /// Closes the accounts at `end`, and returns the balanced ledger.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use halfwink_engine::confidence::Pieces;
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Class, EventQueue, RunControl, State, Stream};
 use halfwink_policy::preheat::{Action, Event, Hears, LineSet, PreheatPolicy};
@@ -107,6 +108,7 @@ pub(crate) struct Sim<'a> {
     choices: Stream,
     arrived: u64,
     finished: u64,
+    pieces: Pieces,
 }
 
 /// Components behind the cores.
@@ -170,6 +172,7 @@ pub fn simulate(
         choices: stream(traffic.seed, "choices"),
         arrived: 0,
         finished: 0,
+        pieces: Pieces::default(),
     };
     sim.turn_on();
     sim.ask_policy(None);
@@ -187,7 +190,8 @@ pub fn simulate(
     // Core 0 may still read tags when the last request was answered.
     let end = end.max(sim.books.latest());
     let books = sim.books.close(end)?;
-    Ok(Run { books, tally: sim.tally })
+    let pieces = sim.pieces.finish(sim.finished, end, books.energy_where(|_| true));
+    Ok(Run { books, tally: sim.tally, pieces })
 }
 
 impl Sim<'_> {
@@ -377,6 +381,9 @@ impl Sim<'_> {
             Some(Busy::Serving { arrived, rest }) => {
                 self.tally.latency.record(self.now.saturating_sub(arrived) + rest);
                 self.finished += 1;
+                if self.pieces.is_due(self.finished) {
+                    self.pieces.end(self.finished, self.now, self.books.energy(self.now));
+                }
             }
             Some(Busy::Sham(service)) => {
                 self.held.retain(|&held| held != service);

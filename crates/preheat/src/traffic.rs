@@ -1,5 +1,6 @@
 //! What comes to a node, and what became of it.
 
+use halfwink_engine::confidence::Piece;
 use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted};
 use halfwink_policy::StuckTimer;
 use halfwink_units::Time;
@@ -67,6 +68,8 @@ pub struct Run {
     pub books: Closed,
     /// Counters of the run.
     pub tally: Tally,
+    /// Pieces of the run, to compare with those of another policy: work is requests.
+    pub pieces: Vec<Piece>,
 }
 
 /// Reason why a run failed.

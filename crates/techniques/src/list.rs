@@ -72,8 +72,8 @@ pub struct Preheating {
 /// A technique of the chip: a policy for each core, and what surrounds it.
 #[derive(Clone, Copy)]
 pub struct Gating {
-    /// Slots that it takes. A core that no technique decides for in stalls or in halts does as the
-    /// first of the others says.
+    /// Slots that it takes. A core for which no technique decides in stalls or in halts does as the
+    /// technique in the slot of kernel code says, or else as the first one.
     pub slots: &'static [Slot],
     /// Needs cells that keep the state of a gated core, which leak while it is on.
     pub retention: bool,

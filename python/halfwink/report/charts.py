@@ -11,7 +11,7 @@ import polars as pl
 from halfwink.errors import HalfwinkError
 from halfwink.relate import KEYS, ends
 from halfwink.results import Results, sweep_columns
-from halfwink.summary import is_shown
+from halfwink.summary import has_assumed, is_shown
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
 TECHNIQUE_COLOURS = {
@@ -138,6 +138,7 @@ def energy_stack(results: Results) -> alt.FacetChart:
         )
         .pipe(panelled, results)
     )
+    joules = [] if has_assumed(results.runs) else ["uj_per_unit", "unit_of_work"]
     return (
         alt.Chart(data)
         .mark_bar()
@@ -146,7 +147,7 @@ def energy_stack(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(share_pct):Q", title="energy (% of baseline), modelled"),
             color=alt.Color("group:N", scale=colour_scale(colours, data["group"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=[*KEYS, "technique", "group", "share_pct", "uj_per_unit", "unit_of_work"],
+            tooltip=[*KEYS, "technique", "group", "share_pct", *joules],
         )
         .properties(width=150, height=230)
         .facet(facet=panel_facet(results), columns=4)

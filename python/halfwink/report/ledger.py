@@ -1,5 +1,5 @@
 """The ledger of a report: of each run what its components took, and of each of these why. Energies
-and times are modelled."""
+and times are modelled. Where the watts of a machine are assumed, energies are shares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from halfwink.relate import IDENTITY
 from halfwink.results import Results
-from halfwink.summary import energy
+from halfwink.summary import energy, is_assumed, of_baseline
 
 #: Runs, at most, that are told apart; of more, those of a workload and technique are added up.
 RUNS = 60
@@ -40,12 +40,13 @@ def ledger(results: Results) -> list[dict[str, Any]]:
         title = " on ".join(row[name] for name in of[:-1] if name != "set" and row[name])
         if row.get("set") and "set" in of:
             title += f" ({row['set']})"
-        runs.append({"title": f"{row['technique']}: {title}", **_level(own)})
+        assumed = f"{of_baseline(row)} % of the baseline's energy" if is_assumed(row) else None
+        runs.append({"title": f"{row['technique']}: {title}", **_level(own, assumed)})
     return runs
 
 
-def _level(rows: pl.DataFrame) -> dict[str, Any]:
-    """A run's energy, and its components."""
+def _level(rows: pl.DataFrame, assumed: str | None) -> dict[str, Any]:
+    """A run's energy, and its components; where watts are ``assumed``, that stands for joules."""
     whole = _number(rows["energy_j"].sum())
     parts: list[tuple[float, dict[str, Any]]] = []
     for (name,), own in rows.group_by(["component"], maintain_order=True):
@@ -53,20 +54,20 @@ def _level(rows: pl.DataFrame) -> dict[str, Any]:
         inner = [
             {
                 "why": ", ".join(row[column] for column in WHY if row[column]),
-                **_sums(row["time_s"], row["energy_j"], whole),
+                **_sums(row["time_s"], row["energy_j"], whole, assumed),
             }
             for row in own.iter_rows(named=True)
         ]
-        sums = _sums(_number(own["time_s"].sum()), joules, whole)
+        sums = _sums(_number(own["time_s"].sum()), joules, whole, assumed)
         parts.append((joules, {"name": name, **sums, "rows": inner}))
     parts.sort(key=lambda part: -part[0])
-    return {"energy": energy(whole), "parts": [part for _, part in parts]}
+    return {"energy": assumed or energy(whole), "parts": [part for _, part in parts]}
 
 
-def _sums(time_s: float, energy_j: float, whole_j: float) -> dict[str, str]:
+def _sums(time_s: float, energy_j: float, whole_j: float, assumed: str | None) -> dict[str, str]:
     return {
         "time": _time(time_s),
-        "energy": energy(energy_j),
+        "energy": "" if assumed else energy(energy_j),
         "share": f"{100 * energy_j / whole_j:.1f}" if whole_j else "-",
     }
 

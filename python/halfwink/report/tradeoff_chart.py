@@ -1,8 +1,9 @@
-"""The chart that answers: joules for a unit of work against latency."""
+"""The chart that answers: energy for a unit of work against latency."""
 
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -11,7 +12,7 @@ from halfwink.relate import KEYS, ends
 from halfwink.report.charts import technique_scale, workloads
 from halfwink.report.labels import labels, marks, pixels
 from halfwink.results import Results
-from halfwink.summary import energy
+from halfwink.summary import energy, has_assumed, is_assumed, of_baseline
 from halfwink.wording import duration
 
 LATENCY = "latency_p99_us"
@@ -31,16 +32,16 @@ PREFIXES = ((1e-6, 1e9, "n"), (1e-3, 1e6, "u"), (1.0, 1e3, "m"))
 
 
 def tradeoff(results: Results) -> alt.FacetChart:
-    """Joules for a unit of work against latency: a point per run in which something waited, but
-    for those far out.
+    """Energy for a unit of work against latency: a point per run in which something waited, but
+    for those far out. Where watts of a machine are assumed, energy is in per cent of the
+    baseline's.
 
     Bars are 95 % intervals, where they are known. Runs at the same place share a label; one for
     which there is no room beside all else is left to the legend.
     """
     runs, _ = _near_and_far(results)
-    factor, prefix = _prefix(runs["energy_j_per_unit"].median())
-    y = f"energy_{prefix}j_per_unit"
-    runs = runs.with_columns((factor * pl.col("energy_j_per_unit")).alias(y))
+    y, title, values = _energy_axis(runs)
+    runs = runs.with_columns(values.alias(y))
     width, height = size = ALONE if runs["workload"].n_unique() == 1 else BESIDE
     runs = runs.join(_labels(runs, y, size), on=[*KEYS, "technique"], how="left")
     columns = [*KEYS, "technique", y, "latency_mean_us", LATENCY]
@@ -55,7 +56,7 @@ def tradeoff(results: Results) -> alt.FacetChart:
         ),
         y=alt.Y(
             f"{y}:Q",
-            title=f"{prefix}J per {runs['unit_of_work'][0]}, modelled",
+            title=title,
             scale=scale,
             axis=alt.Axis(tickCount=5),
         ),
@@ -87,10 +88,27 @@ def far_out(results: Results) -> str:
     many = results.runs["workload"].n_unique() > 1
     told = [
         f"{row['technique']}{' on ' + row['workload'] if many else ''} "
-        f"({energy(row['energy_j_per_unit'])}, {duration(row[LATENCY])})"
+        f"({_energy(row)}, {duration(row[LATENCY])})"
         for row in far.unique(["workload", "technique"], maintain_order=True).to_dicts()
     ]
     return f" Far outside, and not drawn: {', '.join(told)}." if told else ""
+
+
+def _energy_axis(runs: pl.DataFrame) -> tuple[str, str, pl.Expr]:
+    """Column, title and values of the axis of energy."""
+    unit = runs["unit_of_work"][0]
+    if has_assumed(runs):
+        title = f"energy per {unit} (% of baseline), modelled"
+        return "energy_of_baseline_pct", title, 100 - pl.col("energy_saving_pct")
+    factor, prefix = _prefix(runs["energy_j_per_unit"].median())
+    name = f"energy_{prefix}j_per_unit"
+    return name, f"{prefix}J per {unit}, modelled", factor * pl.col("energy_j_per_unit")
+
+
+def _energy(row: dict[str, Any]) -> str:
+    if is_assumed(row):
+        return f"{of_baseline(row, 0)} % of the baseline's energy"
+    return energy(row["energy_j_per_unit"])
 
 
 def _near_and_far(results: Results) -> tuple[pl.DataFrame, pl.DataFrame]:

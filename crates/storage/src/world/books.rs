@@ -1,7 +1,8 @@
 //! The end of a run: what was counted, and its books.
 
+use halfwink_engine::confidence::Pieces;
 use halfwink_engine::{Cause, Histogram, Ledger, Meter, Row};
-use halfwink_units::{Power, Time};
+use halfwink_units::{Energy, Power, Time};
 
 use super::cpu::{Stage, State};
 use super::{CpuTimes, LockCounts, Run, World, WorldError, MAP, OWN, RING};
@@ -16,10 +17,30 @@ impl World<'_, '_> {
             cpu.close(now);
         }
         self.latency = Histogram::default();
+        self.pieces = Pieces::default();
         self.interrupts = [0; 2];
         for lock in &mut self.locks {
             (lock.grants, lock.crossings) = (0, 0);
         }
+    }
+
+    /// Ends a piece of the run, if it is due.
+    pub(super) fn cut(&mut self, now: u64) {
+        let done = self.latency.count();
+        if self.pieces.is_due(done) {
+            let energy = self.energy_until(now);
+            self.pieces.end(done, Time(now - self.counting_from), energy);
+        }
+    }
+
+    /// Energy since counting began, by the meters.
+    fn energy_until(&self, now: u64) -> Energy {
+        let power = &self.setting.machine.spec().power;
+        let cpus = self.cpus.iter().flat_map(|cpu| {
+            let times = cpu.metered_until(now);
+            watts(power).into_iter().zip(times).map(|(watts, time)| watts * Time(time))
+        });
+        cpus.sum::<Energy>() + Power::from_w(power.device_w) * Time(now - self.counting_from)
     }
 
     pub(super) fn broken(&self, broken: Broken) -> WorldError {
@@ -45,6 +66,7 @@ impl World<'_, '_> {
     pub(super) fn finish(mut self, now: u64) -> Result<Run, WorldError> {
         self.verify()?;
         let duration = Time(now - self.counting_from);
+        let energy = self.energy_until(now);
         let power = self.setting.machine.spec().power;
         let mut ledger = Ledger::new();
         let mut cpus = Vec::with_capacity(self.cpus.len());
@@ -72,6 +94,7 @@ impl World<'_, '_> {
             cpus,
             locks: [self.counted(0, true), self.counted(RING, false), self.counted(MAP, false)],
             interrupts: self.interrupts,
+            pieces: self.pieces.finish(self.latency.count(), duration, energy),
             latency: self.latency,
             books: ledger.close(duration)?,
         })
@@ -105,6 +128,11 @@ fn handlers(cpus: &[CpuTimes]) -> u32 {
     cpus.iter().filter(completes).count() as u32
 }
 
+/// Power of a CPU in each [`State`].
+fn watts(power: &description::Power) -> [Power; 4] {
+    [power.idle_w, power.poll_w, power.spin_w, power.busy_w].map(Power::from_w)
+}
+
 /// Rows of a CPU by stage; its meter knows states of power alone.
 fn post(
     ledger: &mut Ledger,
@@ -113,7 +141,7 @@ fn post(
     metered: &[u64; 4],
     power: &description::Power,
 ) {
-    let watts = [power.idle_w, power.poll_w, power.spin_w, power.busy_w].map(Power::from_w);
+    let watts = watts(power);
     let states = watts.iter().zip(metered);
     let meter = Meter {
         time: Time(metered.iter().sum()),

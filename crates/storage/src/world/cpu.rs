@@ -257,6 +257,13 @@ impl Cpu {
         }
     }
 
+    /// Returns the time in each state of power up to now, since counting began.
+    pub(super) fn metered_until(&self, now: u64) -> [u64; 4] {
+        let (state, since, mut times) = self.metered;
+        times[state as usize] += now - since;
+        times
+    }
+
     /// Closes both accounts at this time; they count from here.
     pub(super) fn close(&mut self, now: u64) -> ([u64; Stage::ALL.len()], [u64; 4]) {
         self.enter(now, self.stage);

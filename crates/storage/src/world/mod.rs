@@ -13,6 +13,7 @@ mod steps;
 
 pub use cpu::{Stage, State};
 
+use halfwink_engine::confidence::{Piece, Pieces};
 use halfwink_engine::{stream, Closed, Histogram, Imbalance, Interrupted, RunControl, Stream};
 use halfwink_policy::completion::{Completion, CompletionPolicy, Event, Hears, Queues};
 use halfwink_policy::{Host, StuckTimer};
@@ -173,6 +174,9 @@ pub struct Run {
     pub locks: [LockCounts; 3],
     /// Interrupts of the device, and those between CPUs.
     pub interrupts: [u64; 2],
+    /// Pieces of the counted time, to compare with those of another policy: work is I/Os that were
+    /// completed without an error.
+    pub pieces: Vec<Piece>,
     /// Time and energy; modelled.
     pub books: Closed,
 }
@@ -261,6 +265,7 @@ struct World<'a, 'b> {
     completed: u64,
     counting_from: u64,
     latency: Histogram,
+    pieces: Pieces,
     interrupts: [u64; 2],
     failed: Option<WorldError>,
 }
@@ -384,6 +389,7 @@ impl<'a, 'b> World<'a, 'b> {
             completed: 0,
             counting_from: 0,
             latency: Histogram::default(),
+            pieces: Pieces::default(),
             interrupts: [0; 2],
             failed: None,
             setting,
@@ -498,6 +504,7 @@ impl<'a, 'b> World<'a, 'b> {
         self.completed += 1;
         if !self.fate.as_mut().is_some_and(|fate| fate.ends_as_error(io)) {
             self.latency.record(Time(now - begun));
+            self.cut(now);
         }
         let (is_own, it) = (issuer == by, &mut self.cpus[issuer]);
         let ready = if is_own { io } else { io | FROM_ELSEWHERE };

@@ -1,6 +1,6 @@
 //! What a run leaves: amounts, shares of time, idle times, books that balance.
 
-use halfwink_engine::confidence::Estimate;
+use halfwink_engine::confidence::{Estimate, Piece};
 use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Meter, Mode, Row, State};
 use halfwink_units::{Power, Time};
 
@@ -22,6 +22,8 @@ pub struct Run {
     pub power_w: Estimate,
     /// Units of work each second, with its confidence interval.
     pub units_per_s: Estimate,
+    /// Pieces of the run, to compare with those of another kernel: work is units.
+    pub pieces: Vec<Piece>,
     /// Cores, application cores first.
     pub cores: Vec<CoreResult>,
     /// Calls made and moved.

@@ -1,6 +1,6 @@
 //! Slices of a run, from which confidence intervals come.
 
-use halfwink_engine::confidence::{Estimator, Goal};
+use halfwink_engine::confidence::{Estimator, Goal, Piece};
 use halfwink_units::Time;
 
 use super::core::{Account, Core};
@@ -18,6 +18,7 @@ pub(super) struct Slices {
     pub(super) power: Estimator,
     /// Rate, as units over nanoseconds.
     pub(super) rate: Estimator,
+    pub(super) pieces: Vec<Piece>,
     done: u64,
     since: Time,
     energy_j: f64,
@@ -30,6 +31,7 @@ impl Slices {
         Slices {
             rate: estimator.clone(),
             power: estimator,
+            pieces: Vec::new(),
             done: 0,
             since: Time::ZERO,
             energy_j: 0.0,
@@ -60,9 +62,12 @@ impl World<'_> {
             energy_j += joules(core, kind);
         }
         let slices = &mut self.slices;
-        let span_ns = (at - slices.since).as_ns() as u64;
-        slices.power.push_many(energy_j - slices.energy_j, span_ns);
-        slices.rate.push_many((self.units - slices.units) as f64, span_ns);
+        let (span, took_j) = (at - slices.since, energy_j - slices.energy_j);
+        let (span_ns, work) = (span.as_ns() as u64, self.units - slices.units);
+        slices.power.push_many(took_j, span_ns);
+        slices.rate.push_many(work as f64, span_ns);
+        let piece = Piece { stratum: 0, work, seconds: span.as_s(), energy_j: took_j };
+        slices.pieces.push(piece);
         (slices.since, slices.energy_j, slices.units) = (at, energy_j, self.units);
         slices.done += 1;
     }

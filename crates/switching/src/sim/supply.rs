@@ -140,6 +140,7 @@ impl World<'_> {
         let power_w = self.slices.power.estimate().times(1e9);
         let units_per_s = self.slices.rate.estimate().times(1e9);
         let units = self.units;
-        Ok(Run { seconds, units, amount, power_w, units_per_s, cores, calls, ledger })
+        let pieces = self.slices.pieces;
+        Ok(Run { seconds, units, amount, power_w, units_per_s, pieces, cores, calls, ledger })
     }
 }

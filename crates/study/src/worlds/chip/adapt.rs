@@ -49,11 +49,16 @@ impl Joint {
     }
 
     /// Returns the parts that decide when a core sleeps: one for stalls and halts, or one for each.
-    /// None if the slots for that are free.
-    fn sleeping(&self) -> Option<(&Part, Option<&Part>)> {
+    /// If the slots for that are free, it is the part that places kernel code, whose cores are
+    /// vacant between kernel entries, or else the first one.
+    fn sleeping(&self) -> (&Part, Option<&Part>) {
         match (self.part(Slot::Stalls), self.part(Slot::Idle)) {
-            (Some(stalls), Some(idle)) if !std::ptr::eq(stalls, idle) => Some((stalls, Some(idle))),
-            (one, other) => one.or(other).map(|one| (one, None)),
+            (Some(stalls), Some(idle)) if !std::ptr::eq(stalls, idle) => (stalls, Some(idle)),
+            (one, other) => {
+                let decides = one.or(other).or_else(|| self.part(Slot::Kernel));
+                // There is one at least, by construction.
+                (decides.unwrap_or(&self.parts[0]), None)
+            }
         }
     }
 
@@ -79,20 +84,16 @@ impl Joint {
         };
         let make = |(choice, gating): &Part| (gating.build)(choice, &core);
         match self.sleeping() {
-            Some((stalls, Some(halts))) => Box::new(Joined::new(make(stalls), make(halts))),
-            Some((one, None)) => make(one),
-            // There is one at least, by construction.
-            None => make(&self.parts[0]),
+            (stalls, Some(halts)) => Box::new(Joined::new(make(stalls), make(halts))),
+            (one, None) => make(one),
         }
     }
 
     /// Returns whether a core has cells that keep its state while it is gated.
     pub(super) fn retention(&self) -> bool {
         let has = |part: &Part| part.1.retention;
-        match self.sleeping() {
-            Some((one, other)) => has(one) || other.is_some_and(has),
-            None => self.parts.iter().any(has),
-        }
+        let (one, other) = self.sleeping();
+        has(one) || other.is_some_and(has)
     }
 
     /// Returns when a core that has something to do is delayed.
@@ -209,7 +210,12 @@ mod tests {
     }
 
     fn play(technique: &str, machine: &str) -> Result<Tables, String> {
-        run(&job(technique, machine))
+        play_with(technique, machine, &[])
+    }
+
+    fn play_with(technique: &str, machine: &str, set: &[(&str, &str)]) -> Result<Tables, String> {
+        let set = set.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+        run(&Job { set, ..job(technique, machine) })
     }
 
     fn run(job: &Job) -> Result<Tables, String> {
@@ -239,6 +245,19 @@ mod tests {
                 if loses { &["histograms"][..] } else { &["histograms", "ledger", "counters"] };
             for name in same {
                 assert_eq!(table(&alone, name), table(&both, name), "{technique}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn vacant_core_sleeps_as_the_part_that_places_kernel_code_says() {
+        // A package that never sleeps and a speed that never changes do nothing.
+        let set = [("package.sleep.enter_ns", "1e9"), ("dvfs.frequencies", "[1.0]")];
+        for (technique, other) in [("os-offload", "pc1a"), ("os-enough-work", "dvfs-mean")] {
+            let alone = play_with(technique, "golden-cove-4", &set).unwrap();
+            let both = play_with(&format!("{other}+{technique}"), "golden-cove-4", &set).unwrap();
+            for name in ["histograms", "ledger", "counters"] {
+                assert_eq!(table(&alone, name), table(&both, name), "{other}+{technique}: {name}");
             }
         }
     }

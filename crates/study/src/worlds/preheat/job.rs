@@ -12,7 +12,7 @@ use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
 /// World: a server that sleeps, loses its caches, and has them loaded before the next packet.
 pub struct Preheat;
@@ -107,7 +107,11 @@ impl World for Preheat {
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
-        vec![("run", [&COMMON[..], &OWN].concat()), ("ledger", LEDGER.to_vec())]
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("slices", SLICES.to_vec()),
+        ]
     }
 
     fn prepare(
@@ -179,7 +183,11 @@ impl Prepared for PreheatJob {
         let made = logs.preheat(0, made);
         let run = simulate(&self.info.spec, &self.traffic, made, hears, control)
             .map_err(|error| failed(&error))?;
-        Ok(vec![("run", self.row(&run)), ("ledger", ledger(&run.books))])
+        Ok(vec![
+            ("run", self.row(&run)),
+            ("ledger", ledger(&run.books)),
+            ("slices", slices(&run.pieces)),
+        ])
     }
 }
 

@@ -12,7 +12,7 @@ use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::Load as Arrival;
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
 /// World: block I/Os on machines of several sockets.
 pub struct Storage;
@@ -212,7 +212,11 @@ impl World for Storage {
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
-        vec![("run", [&COMMON[..], &OWN].concat()), ("ledger", LEDGER.to_vec())]
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("slices", SLICES.to_vec()),
+        ]
     }
 
     fn prepare(
@@ -268,7 +272,11 @@ impl Prepared for StorageJob {
         // at full speed and idle time after it say nothing of that rate. A run at the rate does.
         let mut cells = common.cells();
         cells.extend(OWN.iter().map(|head| head.0).zip(own(&run, &self.load)));
-        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
+        Ok(vec![
+            ("run", Table::row(cells)),
+            ("ledger", ledger(&run.books)),
+            ("slices", slices(&run.pieces)),
+        ])
     }
 }
 

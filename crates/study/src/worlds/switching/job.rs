@@ -12,7 +12,9 @@ use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{real, text, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ends, interval, ledger, Common, Intervals, Load, COMMON, LEDGER};
+use crate::worlds::{
+    ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+};
 
 /// World: threads that move to another core inside system calls, at the scale of microseconds.
 pub struct Switching;
@@ -102,6 +104,7 @@ impl World for Switching {
             ("run", [&COMMON[..], &OWN].concat()),
             ("ledger", LEDGER.to_vec()),
             ("cores", CORES.to_vec()),
+            ("slices", SLICES.to_vec()),
         ]
     }
 
@@ -285,6 +288,11 @@ impl Prepared for SwitchingJob {
         let mut cores = Table::new(&CORES);
         done.cores.iter().for_each(|core| cores.push(core_values(core, &done).into()));
         control.report(1).map_err(|_| StudyError::Interrupted)?;
-        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&done.ledger)), ("cores", cores)])
+        Ok(vec![
+            ("run", Table::row(cells)),
+            ("ledger", ledger(&done.ledger)),
+            ("cores", cores),
+            ("slices", slices(&done.pieces)),
+        ])
     }
 }
