@@ -35,6 +35,12 @@ UNDONE_PCT = 1.0
 AS_SLOW = 1.01
 #: Less than this, in per cent, is no saving.
 LEAST_PCT = 0.005
+#: Savings that differ by less than this, in per cent of the reference's energy, and by less than
+#: this share of the larger one, are as good: the sooner answer decides.
+AS_GOOD_PCT = 1.0
+AS_GOOD = 0.1
+#: Answers that come sooner by less than this factor come at the same time.
+AS_SOON = 1.01
 #: What a technique may need, from nothing to what no machine has.
 NEEDS = ("today", "kernel", "silicon", "bound")
 
@@ -301,13 +307,25 @@ class Group:
         here = [name for name in self.kept if self.needs(name) == "today"]
         if default in here and self.beats(default, found):
             found = default
-        best = self.best(here, found)
-        return best if best is not None and self.beats(best, found) else found
+        best = self.best(here, self.baseline)
+        if best is None or best == found:
+            return found
+        # What is usual gives way to what saves more, or about as much and answers sooner.
+        is_sooner = AS_SOON * _time(self.rows[best]) < _time(self.rows[found])
+        is_better = self.beats(best, found) or (is_sooner and self.beats(best, self.baseline))
+        return best if is_better else found
 
     def best(self, names: Sequence[str], against: str) -> str | None:
-        """The one that saves most against another; of equals the first."""
+        """The one that saves most against another; of those that save about as much, the one that
+        answers soonest; of equals the first."""
         saved = {n: s.value for n in names if n != against and (s := self.saving(n, against))}
-        return max(saved, key=lambda name: saved[name], default=None)
+        if not saved:
+            return None
+        most = max(saved.values())
+        least = most - min(AS_GOOD_PCT, AS_GOOD * abs(most))
+        good = {name: value for name, value in saved.items() if value >= least}
+        soon = AS_SOON * min(_time(self.rows[name]) for name in good)
+        return max((n for n in good if _time(self.rows[n]) <= soon), key=lambda name: good[name])
 
     def beats(self, ours: str, other: str) -> bool:
         """Whether one takes less energy than another, and not by chance as far as is known."""

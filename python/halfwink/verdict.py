@@ -256,14 +256,16 @@ class Judged:
         return [f"{line}{wording.si(then)}W: {kwh} kWh per {one} and year."]
 
     def _beyond(self) -> list[str]:
-        """What a changed kernel and new hardware add to the best of today."""
+        """What a changed kernel and new hardware add to the best of today, and to each other."""
         lines: list[str] = []
+        best = self.today
         for need, name in self.beyond.items():
-            saved = self.saved(name, self.today)
-            if not self.group.beats(name, self.today):
+            saved = self.saved(name, best)
+            if not self.group.beats(name, best):
                 why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
-                lines.append(f"{WITH[need]}, nothing uses less than {self.today}: {why}.")
+                lines.append(f"{WITH[need]}, nothing uses less than {best}: {why}.")
                 continue
+            best, saved = name, self.saved(name, self.today)
             cost = cost_of(self.group.rows[name], self.base)
             line = f"{WITH[need]}, {name} uses {percents(saved)} less than {self.today}"
             line += self._beyond_watts(name)
@@ -359,10 +361,13 @@ def of_load(one: Judged, *, several: bool) -> str:
         cost = cost_of(one.group.rows[today], one.base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
         line = f"{where} {today} uses the least energy of what runs today: {amount}, {cost}"
-    adds = [(need, name) for need, name in one.beyond.items() if one.group.beats(name, today)]
-    for need, name in adds:
-        saved = percents(one.saved(name, today))
-        line += f". {WITH[need]}, {name} uses {saved} less than that"
+    best = today
+    for need, name in one.beyond.items():
+        if one.group.beats(name, best):
+            best, saved = name, percents(one.saved(name, today))
+            line += f". {WITH[need]}, {name} uses {saved} less than {today}"
+        elif best != today:
+            line += f". {WITH[need]}, nothing uses less than {best}"
     return f"{line}."
 
 

@@ -301,6 +301,32 @@ def test_seeds_give_the_interval_of_the_difference():
     assert "95 % intervals over seeds" in found.sentences[-1]
 
 
+def test_of_two_that_save_about_as_much_the_sooner_answer_wins():
+    def best(menu: tuple[float, float], gate: tuple[float, float]) -> str:
+        runs = {"always-on": (100.0, 50.0), "idle-menu": menu, "idle-gate": gate}
+        found = verdict(results(runs=runs)).winners
+        return found["today"][0]
+
+    assert best((80.0, 40.0), (79.5, 50.0)) == "idle-menu"
+    assert best((79.5, 50.0), (80.0, 40.0)) == "idle-gate"
+    # As soon, or further apart than 1 % of the reference, or than a tenth of what is saved.
+    assert best((80.0, 50.0), (79.5, 50.2)) == "idle-gate"
+    assert best((80.0, 40.0), (78.5, 50.0)) == "idle-gate"
+    assert best((99.7, 40.0), (99.0, 50.0)) == "idle-gate"
+
+
+def test_hardware_that_adds_nothing_to_a_changed_kernel_is_told_so():
+    runs = {
+        "always-on": (100.0, 50.0),
+        "idle-menu": (80.0, 50.0),
+        "idle-adaptive": (60.0, 50.0),
+        "tap": (70.0, 50.0),
+    }
+    said = str(verdict(results(runs=runs)))
+    assert "With a changed kernel or firmware, idle-adaptive uses 25.00 % less than" in said
+    assert "nothing uses less than idle-adaptive: tap, the nearest, uses 16.67 % more." in said
+
+
 def test_faster_technique_that_saves_less_is_named():
     runs = {"single-thread": (100.0, 10.0), "multi-queue": (50.0, 9.0), "polled": (70.0, 2.0)}
     found = verdict(results("storage", runs))
