@@ -1,4 +1,4 @@
-"""What each run of a comparison is worth: the columns from which tables and sentences are made.
+"""Judges each run of a comparison: the columns from which tables and sentences are made.
 
 A comparison has one reference for each workload, machine and values set: the technique with the
 least energy of those that an operator can have today and that keep the limits. What needs a changed
@@ -49,7 +49,7 @@ SAVED = ("energy_saving_pct", "equal_rate_saving_pct", "beyond_today_pct")
 
 
 def needs(technique: str, world: str) -> str:
-    """What a technique needs, with any parameters and modifiers: the most that a part of it does.
+    """Returns what a technique needs, with any parameters and modifiers: the most of its parts.
 
     A policy of the user's own is a change of a kernel.
     """
@@ -59,7 +59,7 @@ def needs(technique: str, world: str) -> str:
 
 
 def how(technique: str, world: str) -> str:
-    """How an operator gets what a technique needs, in one line; empty where nobody says."""
+    """Returns the way to get what a technique needs, in one line; empty where none is known."""
     return _available(world).get(technique.split("+")[0].split(":")[0], ("", "", False))[1]
 
 
@@ -296,7 +296,7 @@ class Group:
         return [name for name in self.rows if not self.breaks(name) and self.needs(name) != "bound"]
 
     def needs(self, technique: str) -> str:
-        """What a technique needs."""
+        """Returns what a technique needs."""
         return needs(technique, self.world)
 
     @cached_property
@@ -328,7 +328,7 @@ class Group:
         return max((n for n in good if _time(self.rows[n]) <= soon), key=lambda name: good[name])
 
     def beats(self, ours: str, other: str) -> bool:
-        """Whether one takes less energy than another, and not by chance as far as is known."""
+        """Returns whether one takes less energy than another, beyond what chance may do."""
         found = self.saving(ours, other)
         return found is not None and found.beats(LEAST_PCT)
 
@@ -358,7 +358,7 @@ class Group:
 
 
 def _saved(found: Taken | None) -> Saving | None:
-    """Of the baseline's energy."""
+    """Returns the saving of the baseline's energy."""
     return None if found is None else found.saved_of(replace(found, ratio=1.0, ours=found.base))
 
 
@@ -373,7 +373,7 @@ def _cells(name: str, found: Saving | None) -> Row:
 
 
 def _time(row: Row) -> float:
-    """Of the baseline's; of what has none, the baseline's."""
+    """Returns the mean time as a share of the baseline's; 1 where none is known."""
     return 1 + (row.get("slowdown_pct") or 0) / 100
 
 

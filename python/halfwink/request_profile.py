@@ -53,11 +53,10 @@ TIMES = re.compile(r"(response|request|service|upstream)_?(response_)?time|durat
 
 @dataclass(frozen=True)
 class Variant:
-    """What a request costs under a technique that works within it, as shares of what it costs
-    without.
+    """Costs of a request under a technique that works within it, as shares of its costs without.
 
     Attributes:
-        technique: its name, or several joined by `+` that the chip played in one run.
+        technique: name, or names joined by `+` of techniques that the chip played in one run.
         time: time that a core is busy.
         power: power of the core while it is.
         shared: energy of accesses to what cores share.
@@ -71,13 +70,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class Cold:
-    """What a sleep that loses contents adds to the request that wakes a core.
+    """Delay by a sleep that loses contents, of the request that wakes a core.
 
     Attributes:
         loses: names of the contents.
         extra_us: time added, in microseconds.
-        preheated_us: what is left of it once the lines that requests use were loaded; none if it
-            is not known.
+        preheated_us: the rest of it once the lines that requests use were loaded; none if it is
+            not known.
         load_us: time that loading them takes.
     """
 
@@ -100,11 +99,11 @@ class RequestProfile:
         mean_us: mean of that law.
         user_share: share of that time in user code; none if it is not known.
         apart_us: time of a request in which no core works for it.
-        cold: what lost contents add to the request that wakes a core.
+        cold: delays by lost contents of the request that wakes a core.
         busy_w: core with its private caches while busy; none if it is not known.
         full_w: the same core at two instructions a cycle, in the same model.
         shared_uj: accesses of a request to what cores share.
-        variants: what a request costs under techniques that work within it.
+        variants: costs of a request under techniques that work within it.
         half_pct: half of the 95 % interval of the mean, in per cent; none if it is not known.
         notes: lines for the head of the file.
     """
@@ -193,9 +192,9 @@ def profile(
     Args:
         workload: a recorded one with requests.
         core: chip machine (``golden-cove``), or a server of it (``golden-cove-56``).
-        techniques: of the chip, that work within a request: gating in stalls, frequency, divided
-            caches; joined by ``+`` where a server is to play them together.
-        name: of the profile, if not that of the workload.
+        techniques: techniques of the chip that work within a request (gating in stalls, frequency,
+            divided caches), joined by ``+`` where a server is to play them together.
+        name: name of the profile, if not that of the workload.
         instructions: at most.
         out: folder in which finished runs are kept.
 
@@ -507,8 +506,7 @@ def _cold(
 
 
 def _preheated(workload: str, machine: str, cold: Cold) -> Cold:
-    """The same with what preheating takes off, as a share of what it takes off a request that is
-    played by itself."""
+    """Adds the rest after preheating: the share that remains of a request played by itself."""
     named = ", ".join(f'"{name}"' for name in cold.loses)
     found = simulate(
         workload, machine=machine, requests=PREHEATED, set={"gating.loses": f"[{named}]"}

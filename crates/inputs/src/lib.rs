@@ -63,7 +63,7 @@ impl Budget {
     }
 }
 
-/// Why an input is refused.
+/// An input that is refused, with the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct InputError {
@@ -123,7 +123,7 @@ pub enum Problem {
     /// A short text that is packed.
     #[error("is packed by {what}, expected text; unpack it first: {how}")]
     PackedText {
-        /// The format.
+        /// Name of the format.
         what: &'static str,
         /// A command that unpacks it.
         how: &'static str,

@@ -323,10 +323,11 @@ impl Loads {
         Loads { warm_least: at(&warm, 1), warm: at(&warm, 10), cold: at(&cold, 2) }
     }
 
-    /// Whether a limit between the two sorts more than noise. The clock, the system call around a
-    /// load and a walk of nested page tables take both kinds alike, and can take longer than memory
-    /// does: what counts is the difference, beside that between cached loads. Of these the quick
-    /// half is looked at: neighbours take some lines out of the caches again before they are timed.
+    /// Returns whether a limit between the two sorts more than noise. The clock, the system call
+    /// around a load and a walk of nested page tables take both kinds alike, and can take longer
+    /// than memory does: what counts is the difference, beside that between cached loads. Of these
+    /// the quick half is looked at: neighbours take some lines out of the caches again before they
+    /// are timed.
     fn differ(&self) -> bool {
         let apart = self.cold.saturating_sub(self.warm);
         apart > 3 * (self.warm - self.warm_least) && apart > self.warm / 8 && self.cold != u32::MAX

@@ -26,26 +26,26 @@ pub(crate) struct Core {
     lost: usize,
     /// Requests that were announced and have not come yet.
     announced: u32,
-    /// Whether it rests for one of them, without its governor.
+    /// True while it rests for one of them, without its governor.
     awaits: bool,
     ticks: u64,
 }
 
-/// What a core does when a request is announced.
+/// Reaction of a core to the announcement of a request.
 pub(crate) struct Preheating {
     /// State in which it awaits the request.
     pub(crate) awaits_in: usize,
     /// Time that handling an announcement takes.
     pub(crate) handling: Time,
-    /// By the state that lost lines: what loading them makes of it. Empty if none are loaded.
+    /// Effect of loading, by the state that lost lines. Empty if none are loaded.
     pub(crate) loads: Vec<Preheated>,
 }
 
-/// What a governor's timer led to.
+/// Outcome of a governor's timer.
 pub(crate) enum Rang {
     /// The core handles a tick until then.
     Tick(Time),
-    /// It rests on.
+    /// The core rests on.
     Resting,
 }
 

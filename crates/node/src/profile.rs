@@ -61,14 +61,14 @@ pub struct Cold {
     pub loses: Vec<String>,
     /// Time added to a request, in microseconds.
     pub extra_us: f64,
-    /// What is left of it after the lines that requests use were loaded, in microseconds; none if
-    /// it is not known.
+    /// Rest of it after the lines that requests use were loaded, in microseconds; none if it is
+    /// not known.
     pub preheated_us: Option<f64>,
     /// Time that loading them takes, in microseconds.
     pub load_us: Option<f64>,
 }
 
-/// What preheating makes of lost caches.
+/// Effect of preheating on lost caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preheated {
     /// Time that loading takes.
@@ -96,8 +96,7 @@ pub struct Watts {
 pub struct Profile {
     spec: ProfileSpec,
     pub(crate) service: Sampler,
-    /// What holds of a request: the times, the power, the accesses that were drawn or stated are
-    /// multiplied by these.
+    /// Factors of the times, the power and the accesses that were drawn or stated.
     pub(crate) variant: Variant,
 }
 
@@ -173,7 +172,8 @@ impl Profile {
         self.cold(loses).map(|cold| us(cold.extra_us))
     }
 
-    /// What preheating makes of a state that loses this. None if the profile does not know it.
+    /// Returns the effect of preheating after a state that loses this. None if the profile does not
+    /// know it.
     #[must_use]
     pub fn preheated(&self, loses: &[String]) -> Option<Preheated> {
         if loses.is_empty() {

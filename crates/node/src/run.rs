@@ -40,7 +40,7 @@ pub enum Engine {
 pub struct Options {
     /// Requests that come in the mean, with those before anything is counted.
     pub requests: u64,
-    /// Of all random streams.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Flows that requests belong to; 0 if each is a flow of its own.
     pub flows: u32,
@@ -56,7 +56,7 @@ impl Options {
     }
 }
 
-/// Why there is no run.
+/// A run that failed, with the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It was asked to stop.
@@ -76,7 +76,7 @@ pub enum RunError {
     Imbalance(#[from] Imbalance),
 }
 
-/// What became of requests, in the window that is counted.
+/// Counts of requests in the window that is counted.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Requests that came.
@@ -163,7 +163,7 @@ pub struct Run {
     pub package_share: f64,
     /// Sleeps of sockets.
     pub package_sleeps: u64,
-    /// Whether the profile knows the cold costs of each state that was left.
+    /// True if the profile knows the cold costs of each state that was left.
     pub knows_cold: bool,
 }
 
@@ -294,7 +294,7 @@ fn source<'a>(
     Source::new(arrivals, &profile.service, options.seed, &around)
 }
 
-/// What announcements lead to on a machine.
+/// Builds the reaction of a machine's cores to announcements.
 fn preheating((machine, profile): (&Machine, &Profile), announce: Announce) -> Preheating {
     let nothing = Preheated { load: Time::ZERO, left: Time::NEVER };
     let loads = |state: &halfwink_techniques::node::machine::State| {

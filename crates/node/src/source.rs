@@ -8,7 +8,7 @@ use halfwink_engine::{stream, Sampler, Stream};
 use halfwink_units::Time;
 use rand::Rng;
 
-/// What a core works on.
+/// A kind of work of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
@@ -134,7 +134,7 @@ impl<'a> Source<'a> {
         Some(request)
     }
 
-    /// The same where each request is announced: all are, up to the lead from now.
+    /// Takes the next piece of work where requests are announced.
     fn next_announced(&mut self) -> Option<Item> {
         let ahead = self.ahead.as_mut()?;
         if ahead.told == ahead.drawn.len() {

@@ -22,7 +22,7 @@ NAME_WIDTH, NAME_HEIGHT = 150, 12
 
 
 def is_along_load(results: Results) -> bool:
-    """Whether these are runs of a server at several loads."""
+    """Returns whether these are runs of a server at several loads."""
     runs = results.runs
     return "load_pct" in runs.columns and runs["load_pct"].drop_nulls().n_unique() > 1
 

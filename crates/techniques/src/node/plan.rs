@@ -22,11 +22,11 @@ pub enum Dispatch {
 pub struct Announce {
     /// Time from the announcement of a request to its arrival, in microseconds.
     pub lead_us: f64,
-    /// Whether the lines that sleep has lost are loaded meanwhile.
+    /// True if the lines that sleep has lost are loaded meanwhile.
     pub loads: bool,
 }
 
-/// What is played beside the idle policy: the other slots.
+/// The slots beside the idle one.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Plan {
     /// State that a socket enters while all its cores are idle; none if it stays awake.
