@@ -1,7 +1,9 @@
 //! Snapshots of what Linux' idle governors decide over a table of Sapphire Rapids, in short
 //! scenarios.
 
-use halfwink_policy::gating::{Action, CpuIdle, CpuIdleParameters, Event};
+use halfwink_policy::gating::{
+    Action, CpuIdle, CpuIdleParameters, Event, HaltPoll, HaltPollParameters,
+};
 use halfwink_policy::scaling::{
     Depth, Governor, IdleState, IdleStates, LadderCore, MenuCore, TeoCore,
 };
@@ -130,4 +132,63 @@ fn a_recorded_log_replays_to_the_same_actions() {
     let rests = first.iter().filter(|d| matches!(d.action, Action::Rest { .. })).count();
     assert!(rests >= 299, "{rests}");
     assert_eq!(make().snapshot()[0], ("state", -1));
+}
+
+/// Halts of so many microseconds under haltpoll, each after 10 us of work: the states of each halt,
+/// and the limit of polling after it in microseconds.
+fn halts(parameters: HaltPollParameters, lengths_us: &[u64]) -> String {
+    let mut policy = HaltPoll::new(parameters);
+    let (mut now, mut lines) = (Time::ZERO, Vec::new());
+    for &length in lengths_us {
+        let began = now + Time::ns(10_000);
+        now = began + Time::ns(1_000 * length);
+        let mut states = String::new();
+        let mut take = |policy: &mut HaltPoll| match policy.poll_action() {
+            Some(Action::Rest { state }) => states.push((b'0' + state) as char),
+            other => panic!("{other:?}"),
+        };
+        policy.on_event(began, &Event::IdleBegin);
+        take(&mut policy);
+        while let Some(over) = policy.next_timer().filter(|&over| over < now) {
+            policy.on_timer(over);
+            take(&mut policy);
+        }
+        policy.on_event(now, &Event::IdleEnd { began });
+        assert_eq!(policy.poll_action(), None, "C1 is left without an order");
+        let snapshot = policy.snapshot();
+        let (_, limit_ps) = snapshot.iter().find(|(name, _)| *name == "limit_ps").unwrap();
+        lines.push(format!("{length}: {states}, {}", limit_ps / 1_000_000));
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn haltpoll_polls_longer_after_short_halts_and_not_at_all_after_long_ones() {
+    // `adjust_poll_limit` by hand, of what is left of a halt after polling: doubled if that
+    // outlasts the limit, from 50 on; halved if it outlasts 200, and 0 below 50.
+    let lengths = [100, 40, 120, 250, 450, 180, 390, 500, 900, 20];
+    insta::assert_snapshot!(halts(HaltPollParameters::LINUX, &lengths), @r"
+    100: 1, 50
+    40: 0, 50
+    120: 01, 100
+    250: 01, 200
+    450: 01, 100
+    180: 01, 100
+    390: 01, 50
+    500: 01, 0
+    900: 1, 0
+    20: 1, 50
+    ");
+    let fixed = HaltPollParameters { shrinks: false, ..HaltPollParameters::LINUX };
+    insta::assert_snapshot!(halts(fixed, &[100, 900, 900]), @r"
+    100: 1, 50
+    900: 01, 50
+    900: 01, 50
+    ");
+    let at_once = HaltPollParameters { shrink: 0, ..HaltPollParameters::LINUX };
+    insta::assert_snapshot!(halts(at_once, &[100, 900, 900]), @r"
+    100: 1, 50
+    900: 01, 0
+    900: 1, 0
+    ");
 }

@@ -3,7 +3,8 @@
 //! `[package]`).
 
 use halfwink_policy::gating::{
-    AlwaysOn, CpuIdle, CpuIdleParameters, DeepRest, GatingPolicy, IdleGate,
+    AlwaysOn, CpuIdle, CpuIdleParameters, DeepRest, GatingPolicy, HaltPoll, HaltPollParameters,
+    IdleGate,
 };
 use halfwink_policy::scaling::{Governor, LadderCore, MenuCore, TeoCore};
 use halfwink_units::Time;
@@ -30,6 +31,37 @@ fn governor<G: Governor + 'static>(choice: &Choice, core: &GatingContext) -> Gat
         states,
         tick: us("tick_us"),
         latency_limit: us("latency_limit_us"),
+    }))
+}
+
+const HALT_POLL: &[Parameter] = &[
+    Parameter::number("most_us", "us", 200.0, (0.0, 1e6))
+        .about("longest time of polling before a halt", "Linux: guest_halt_poll_ns"),
+    Parameter::number("grow_start_us", "us", 50.0, (0.0, 1e6))
+        .about("first limit, and the least one above 0", "Linux: guest_halt_poll_grow_start"),
+    Parameter::whole("grow", 2, (0, 1000)).about(
+        "factor of the limit after a halt that polling would have covered",
+        "Linux: guest_halt_poll_grow",
+    ),
+    Parameter::whole("shrink", 2, (0, 1000)).about(
+        "divisor of the limit after a longer halt; 0: no polling after it",
+        "Linux: guest_halt_poll_shrink",
+    ),
+];
+
+/// Linux' haltpoll governor, over polling and C1.
+fn halt_poll(choice: &Choice, core: &GatingContext) -> GatingPolicy {
+    // A machine without states lacks them, which is said before anything is built.
+    if core.idle_states.is_none() {
+        return Box::new(AlwaysOn);
+    }
+    let us = |name| Time::from_ns(1e3 * choice.number(name));
+    Box::new(HaltPoll::new(HaltPollParameters {
+        most: us("most_us"),
+        grow: choice.whole("grow") as u32,
+        grow_start: us("grow_start_us"),
+        shrink: choice.whole("shrink") as u32,
+        ..HaltPollParameters::LINUX
     }))
 }
 
@@ -99,6 +131,15 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Linux, cpuidle/governors/ladder.c",
         parameters: GOVERNOR,
         make: Make::Gating(Gating { build: governor::<LadderCore>, ..GOVERNED }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "haltpoll",
+        available: today("cpuidle.governor=haltpoll with cpuidle_haltpoll, as guests of KVM do"),
+        title: "Linux' haltpoll governor: polls for up to 200 us before it enters C1",
+        source: "Linux, cpuidle/governors/haltpoll.c",
+        parameters: HALT_POLL,
+        make: in_state("poll", Gating { delays: |_| Delays::Never, build: halt_poll, ..STATE }),
         ..ON_A_CHIP
     },
     Technique {
