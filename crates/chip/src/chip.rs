@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use halfwink_engine::{Interrupted, RunControl};
 use halfwink_power::Lost;
-use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
+use halfwink_trace::{Program, Source, TraceError};
 use halfwink_units::{Clock, Time};
 
 pub use self::options::Options;
@@ -26,29 +26,12 @@ use crate::precision::{Slices, Sums};
 use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
-use crate::shared_lines::SharedLines;
+use crate::task::Task;
 use crate::timeline::Timeline;
 use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
 use crate::uop::Code;
 use crate::wake_up::WakeUpController;
 use crate::warm_up::warm_up;
-
-/// Work for one core.
-pub struct Task {
-    /// Source of its instructions.
-    pub source: Box<dyn Source>,
-    /// Lines in its caches before it starts.
-    pub warm: Arc<WarmSet>,
-    /// Arrival process of its requests.
-    pub load: LoadKind,
-    /// Instructions to play at most.
-    pub limit: u64,
-    /// Start time of its core.
-    pub start: Time,
-    /// Lines that it has in common with all tasks that name the same ones; only where threads are
-    /// watched ([`Options::offload`]). Without them, all it touches is its own.
-    pub shared: Option<Arc<SharedLines>>,
-}
 
 /// A run ended early.
 #[derive(Debug, thiserror::Error)]

@@ -7,12 +7,13 @@ use halfwink_policy::gating::GatingPolicy;
 use halfwink_units::{Clock, Time};
 
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
-use crate::chip::{Chip, ChipError, CodeCache, Options, Task};
-use crate::core::Core;
+use crate::chip::{Chip, ChipError, CodeCache, Options};
+use crate::core::{Core, FollowerInput};
 use crate::gate_spec::GateSpec;
 use crate::machine::{Machine, WakeUpKind};
 use crate::precision::{Precision, Slices, Sums};
 use crate::result::RunResult;
+use crate::task::Task;
 use crate::uncore::Uncore;
 
 /// A technique that follows a run.
@@ -55,12 +56,6 @@ pub fn run_together(
 pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool {
     let is_alone = options.offload.is_none() && options.segregated.is_none();
     is_alone && machine.wake_up.controller != WakeUpKind::Central && !machine.faults.any()
-}
-
-/// A follower's policy of one core, with what sleeping costs.
-pub(crate) struct FollowerInput {
-    pub(crate) policy: GatingPolicy,
-    pub(crate) spec: GateSpec,
 }
 
 /// Returns the followers of one core.

@@ -52,6 +52,7 @@ mod second_level;
 mod segregated;
 mod shared_lines;
 mod spread;
+mod task;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -63,7 +64,7 @@ mod warm_up;
 
 pub use accounting::{state_power, AccountingError, EnergyParts};
 pub use branch::BranchCounts;
-pub use chip::{run, ChipError, CodeCache, Options, Task};
+pub use chip::{run, ChipError, CodeCache, Options};
 pub use core::{CoreError, PreheatCounts};
 pub use cpi_stack::{Reason, UnitCounts};
 pub use engine::EngineCounts;
@@ -98,6 +99,7 @@ pub use second_level::{
 };
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
 pub use shared_lines::SharedLines;
+pub use task::Task;
 pub use timeline::Timeline;
 pub use translation::TlbCounts;
 pub use uncore::L3Counts;

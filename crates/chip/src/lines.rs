@@ -6,10 +6,10 @@ use std::sync::Arc;
 use halfwink_trace::{Address, Instr, Program, Site, Template};
 use halfwink_units::LINE_SHIFT;
 
-use crate::chip::Task;
 use crate::front_end::FrontEnd;
 use crate::machine::Machine;
 use crate::shared_lines::SharedLines;
+use crate::task::Task;
 
 /// Physical lines of different threads' programs must not coincide: each thread's program lives in
 /// a memory of its own, told apart by these bits of the line number; CPUs of one machine live in

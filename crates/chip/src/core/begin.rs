@@ -6,11 +6,11 @@ use halfwink_units::Time;
 
 use super::followers::Followers;
 use super::inbox::Inbox;
+use super::input::FollowerInput;
 use super::kind::Pipeline;
 use super::pipeline::Common;
 use super::{Core, CoreError, CoreInput, Phase, Thread, Waited};
 use crate::faults::{Met, WakeFate};
-use crate::followers::FollowerInput;
 use crate::gate::Gate;
 use crate::gate_spec::GateSpec;
 use crate::machine::{Machine, WakeUpKind};

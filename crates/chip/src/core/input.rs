@@ -4,7 +4,7 @@ use halfwink_policy::gating::GatingPolicy;
 use halfwink_units::Time;
 
 use super::thread::Thread;
-use crate::followers::FollowerInput;
+use crate::gate_spec::GateSpec;
 use crate::segregated::Segregated;
 use crate::timeline::Timeline;
 
@@ -21,4 +21,10 @@ pub(crate) struct CoreInput<'a> {
     pub(crate) followers: Vec<FollowerInput>,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
+}
+
+/// A follower's policy of one core, with what sleeping costs.
+pub(crate) struct FollowerInput {
+    pub(crate) policy: GatingPolicy,
+    pub(crate) spec: GateSpec,
 }

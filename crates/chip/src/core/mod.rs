@@ -35,7 +35,7 @@ pub(crate) use followers::Followers;
 use followers::{End, EndCause};
 use inbox::Inbox;
 pub(crate) use inbox::Message;
-pub(crate) use input::CoreInput;
+pub(crate) use input::{CoreInput, FollowerInput};
 use kind::Pipeline;
 use pipeline::{Common, Pause, Stall};
 use preheat::Preheat;

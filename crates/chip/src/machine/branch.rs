@@ -5,7 +5,7 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::Check;
+use super::value::Check;
 use super::{CoreKind, CoreSpec};
 use crate::branch::{MAX_HISTORY, MAX_TABLES};
 

@@ -4,8 +4,8 @@ use halfwink_engine::InputError;
 use halfwink_units::Cycle;
 use toml::Spanned;
 
-use super::check::Check;
 use super::file::{CoreSection, KindName};
+use super::value::Check;
 use super::{CoreKind, CoreSpec, Latencies, Units, Window, MAX_WINDOW};
 
 impl Check<'_> {

@@ -5,7 +5,7 @@ use halfwink_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::Check;
+use super::value::Check;
 
 /// Faults that are injected; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq)]

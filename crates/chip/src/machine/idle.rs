@@ -9,7 +9,7 @@ use halfwink_units::{Energy, Time};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::{Check, POWER};
+use super::value::{Check, POWER};
 use super::{Machine, PowerSpec};
 
 /// Names that an idle state can have: those of Linux' tables, and of published proposals.

@@ -7,8 +7,8 @@ use halfwink_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::{Check, POWER};
 use super::file::MemorySection;
+use super::value::{Check, POWER};
 
 /// Memory, and the way to it.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,6 +18,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod translation;
+mod value;
 
 use halfwink_dram::CommandEnergy;
 use halfwink_engine::{Input, InputError};
@@ -214,7 +215,7 @@ impl Geometry {
     pub fn parse(text: &str) -> Result<Geometry, String> {
         let expected = || format!("cache {text:?}: expected SIZE:WAYS, such as 32KB:8");
         let (size, ways) = text.split_once(':').ok_or_else(expected)?;
-        let bytes = check::parse_size(size).ok_or_else(expected)?;
+        let bytes = value::parse_size(size).ok_or_else(expected)?;
         let ways: u64 = ways.trim().parse().map_err(|_| expected())?;
         let lines = bytes / LINE_BYTES;
         if ways == 0 || bytes % LINE_BYTES != 0 || !lines.is_multiple_of(ways) || lines == 0 {

@@ -4,8 +4,8 @@ use halfwink_engine::InputError;
 use halfwink_power::CorePower;
 use toml::Spanned;
 
-use super::check::{Check, POWER};
 use super::file::CorePowerSection;
+use super::value::{Check, POWER};
 
 impl Check<'_> {
     /// Power of a core in every state, and energy of every event.

@@ -4,7 +4,7 @@ use halfwink_engine::InputError;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::Check;
+use super::value::Check;
 
 /// Prefetchers of a core; none where a cache has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

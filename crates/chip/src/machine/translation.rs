@@ -5,7 +5,7 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::Check;
+use super::value::Check;
 use super::Geometry;
 use crate::translation::Sizes;
 

@@ -8,11 +8,12 @@ use halfwink_units::Time;
 use std::sync::Arc;
 
 use super::{CacheLevel, Request, WarmState};
-use crate::chip::{Chip, ChipError, CodeCache, Options, Task};
+use crate::chip::{Chip, ChipError, CodeCache, Options};
 use crate::core::PreheatCounts;
 use crate::engine::EngineCounts;
 use crate::machine::Machine;
 use crate::result::RunResult;
+use crate::task::Task;
 
 /// A sleep before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,9 @@ use halfwink_units::Time;
 
 use super::cutter::{cut, Cut};
 use super::window::{measure, Measured};
-use crate::chip::{ChipError, CodeCache, Options, Task};
+use crate::chip::{ChipError, CodeCache, Options};
 use crate::machine::Machine;
+use crate::task::Task;
 
 /// One source behind the other.
 struct Behind<A, B> {

@@ -7,8 +7,9 @@ use halfwink_trace::{Address, Item, Program};
 
 use super::excerpt::{Excerpt, ExcerptSource};
 use super::functional::{Functional, FunctionalCounts, WarmState};
-use crate::chip::{ChipError, CodeCache, Task};
+use crate::chip::{ChipError, CodeCache};
 use crate::machine::Machine;
+use crate::task::Task;
 
 /// Positions and lengths of windows, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

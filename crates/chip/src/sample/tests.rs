@@ -9,9 +9,10 @@ use halfwink_trace::{Kernel, LoadKind, Synthetic, TraceFile};
 use halfwink_units::Time;
 
 use super::{again, cut, measure, Cut, FunctionalCounts, Measured, Window};
-use crate::chip::{run, ChipError, CodeCache, Options, Task};
+use crate::chip::{run, ChipError, CodeCache, Options};
 use crate::machine::Machine;
 use crate::result::RunResult;
+use crate::task::Task;
 
 fn machine(name: &str) -> Machine {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -8,8 +8,9 @@ use halfwink_trace::LoadKind;
 use halfwink_units::{Energy, Time};
 
 use super::cutter::Window;
-use crate::chip::{Chip, ChipError, CodeCache, Options, Task};
+use crate::chip::{Chip, ChipError, CodeCache, Options};
 use crate::machine::Machine;
+use crate::task::Task;
 
 /// Measurement of a window, or of a whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
