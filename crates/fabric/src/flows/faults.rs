@@ -10,32 +10,12 @@
 use halfwink_engine::{stream, Outages};
 use halfwink_units::Time;
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
 
+use super::error::RacksBroken;
+use super::fault_spec::RackFaults;
 use super::pieces::NOTHING;
 use super::planes::Plane;
 use super::world::World;
-use super::FlowsError;
-use crate::description::{at_least, positive, wrong, DescriptionError};
-
-/// Faults that are injected into each link of a rack; the default is none.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RackFaults {
-    /// Share of its days that a circuit misses, 0 to 1.
-    pub day_lost: f64,
-    /// Mean time that a rack's link to a circuit or packet switch is up, in seconds; exponential. 0
-    /// means for ever.
-    pub link_down_every_s: f64,
-    /// Mean time that the link is then down, in milliseconds; exponential.
-    pub link_down_ms: f64,
-}
-
-impl Default for RackFaults {
-    fn default() -> RackFaults {
-        RackFaults { day_lost: 0.0, link_down_every_s: 0.0, link_down_ms: 10.0 }
-    }
-}
 
 /// Number of faults injected, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,46 +24,6 @@ pub struct RackFaultCounts {
     pub days: u64,
     /// Links that went down.
     pub links: u64,
-}
-
-/// A violated invariant, which holds under any faults: an error of this crate.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum RacksBroken {
-    /// Bytes of flows that began neither arrived nor are on their way.
-    #[error("{0} bytes were sent, {1} arrived or are on their way")]
-    Unbalanced(f64, f64),
-    /// A flow ended before its server could have sent it.
-    #[error("flow {0} took {1}, its server needs {2} to send it")]
-    TooFast(u32, Time, Time),
-    /// A piece is on a circuit that is not up.
-    #[error("flow {0} is sent on plane {1} by rack {2}, which has no circuit there")]
-    Dark(u32, u8, u16),
-    /// No event will ever come, although flows have all the resources that they need.
-    #[error("flow {0} can be sent and is not, for ever")]
-    Stranded(u32),
-}
-
-impl From<RacksBroken> for FlowsError {
-    fn from(broken: RacksBroken) -> FlowsError {
-        FlowsError::Broken(broken)
-    }
-}
-
-impl RackFaults {
-    pub(crate) fn check(&self) -> Result<(), DescriptionError> {
-        if !(0.0..=1.0).contains(&self.day_lost) {
-            let message = format!("found {}, expected 0 to 1", self.day_lost);
-            return Err(wrong("racks.faults.day_lost", message));
-        }
-        at_least("racks.faults.link_down_every_s", self.link_down_every_s, 0.0)?;
-        positive("racks.faults.link_down_ms", self.link_down_ms)
-    }
-
-    /// Returns whether any fault is enabled.
-    #[must_use]
-    pub fn any(&self) -> bool {
-        self.day_lost > 0.0 || self.link_down_every_s > 0.0
-    }
 }
 
 /// A link, and what is before it.

@@ -15,6 +15,8 @@
 mod books;
 pub mod chakra;
 pub mod collective;
+mod error;
+mod fault_spec;
 mod faults;
 pub mod files;
 pub mod htsim;
@@ -29,10 +31,12 @@ pub mod traffic;
 pub mod workload;
 mod world;
 
-use halfwink_engine::{Closed, Imbalance, Interrupted};
+use halfwink_engine::Closed;
 use halfwink_units::Time;
 
-pub use faults::{RackFaultCounts, RackFaults, RacksBroken};
+pub use error::{FlowsError, RacksBroken};
+pub use fault_spec::RackFaults;
+pub use faults::RackFaultCounts;
 pub use racks::{RackPower, Racks, Roofline};
 pub use traffic::{Flow, Traffic};
 pub use world::play;
@@ -111,36 +115,4 @@ impl Run {
             books: Closed { components: vec![], rows: Default::default(), duration: Time::ZERO },
         }
     }
-}
-
-/// Reason why a run ends early.
-#[derive(Debug, thiserror::Error)]
-pub enum FlowsError {
-    /// The run was stopped from outside.
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
-    /// The ledger does not balance.
-    #[error(transparent)]
-    Imbalance(#[from] Imbalance),
-    /// An invariant of the run was violated.
-    #[error("{0}: a mistake of halfwink")]
-    Broken(RacksBroken),
-    /// A flow is between servers that are not there, or of no bytes.
-    #[error("flow {flow}: {message}")]
-    Flow {
-        /// Number of the flow.
-        flow: u32,
-        /// Message with the value found and the values allowed.
-        message: String,
-    },
-    /// The policy asked for something that cannot be.
-    #[error("plane {plane}, slot {slot}: {message}")]
-    Schedule {
-        /// Number of the plane.
-        plane: u8,
-        /// Number of the slot.
-        slot: u32,
-        /// Message in one line.
-        message: String,
-    },
 }

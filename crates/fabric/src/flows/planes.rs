@@ -4,7 +4,7 @@ use halfwink_policy::circuits::CircuitsPolicy;
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
-use super::FlowsError;
+use super::error::FlowsError;
 use crate::matching;
 
 /// A circuit switch, or several that are joined alike.

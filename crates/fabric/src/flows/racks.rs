@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::faults::RackFaults;
+use super::fault_spec::RackFaults;
 use crate::description::{at_least, positive, wrong, DescriptionError};
 
 /// Most racks: what waits is kept for each pair.

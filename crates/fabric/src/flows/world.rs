@@ -9,7 +9,8 @@ use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::books::{close, Used};
-use super::faults::{Fates, RacksBroken};
+use super::error::RacksBroken;
+use super::faults::Fates;
 use super::parts::parts;
 use super::paths::Paths;
 use super::pieces::{remove, Piece, Pieces, Queues, Way, NOTHING};

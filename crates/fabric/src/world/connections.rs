@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use halfwink_engine::Histogram;
 use halfwink_units::Time;
 
+use super::setting::{us, Setting};
 use super::times::Times;
-use super::{us, Setting};
 use crate::faults::Broken;
 use crate::tcp::{Ack, Algorithm, Parameters, Receiver, Sender, Tally};
 

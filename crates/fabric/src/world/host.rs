@@ -7,8 +7,9 @@ use halfwink_units::Time;
 
 use super::card::{OnWire, Sender};
 use super::draw::{happens, us_between};
+use super::setting::Counts;
 use super::sync::Receiver;
-use super::{Counts, Times};
+use super::times::Times;
 use crate::faults::Fate;
 use crate::hosts::Hosts;
 

@@ -19,62 +19,30 @@ mod exchange;
 mod host;
 mod packets;
 mod quiet;
+mod setting;
 mod sync;
 mod times;
 
-use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted, RunControl};
-use halfwink_policy::circuits::host::{Scheme, TokenParameters, Tokens};
+use halfwink_engine::{Closed, Imbalance, Interrupted, RunControl};
+use halfwink_policy::circuits::host::{TokenParameters, Tokens};
 use halfwink_policy::circuits::{CircuitsPolicy, Event};
 use halfwink_policy::Host as PolicyHost;
 use halfwink_units::Time;
 
 pub use connections::TcpCounts;
 pub use packets::{packet_gbps, play_packets};
+pub use setting::{Counts, Setting, Transport};
 pub use sync::Gaps;
 
 use crate::faults::{Broken, FaultCounts};
-use crate::hosts::Hosts;
 use crate::matching;
-use crate::tcp::Algorithm;
-use crate::CircuitSwitch;
 use books::Books;
 use connections::Connections;
 use exchange::Exchange;
 use host::{Host, Slot, Turn};
 use quiet::Quiet;
+use setting::us;
 use times::Times;
-
-/// Transport of data between hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Datagrams: what is lost is lost.
-    Udp,
-    /// Connections with congestion control.
-    Tcp {
-        /// Algorithm of congestion control.
-        algorithm: Algorithm,
-        /// Network cards segment large sends and coalesce received segments.
-        offload: bool,
-    },
-}
-
-/// Setting of a run.
-pub struct Setting<'a> {
-    /// Circuit switch of the fabric.
-    pub switch: &'a CircuitSwitch,
-    /// Hosts at the switch.
-    pub hosts: &'a Hosts,
-    /// Scheme that limits the hosts' tokens.
-    pub scheme: Scheme,
-    /// Transport of their data.
-    pub transport: Transport,
-    /// Length of the run; it is extended to the end of a slot.
-    pub duration: Time,
-    /// Day for which queues are sized.
-    pub day: Time,
-    /// Seed of all random streams.
-    pub seed: u64,
-}
 
 /// Results of a run. Everything is modelled.
 #[derive(Debug)]
@@ -97,49 +65,6 @@ pub struct Run {
     pub tcp: Option<TcpCounts>,
     /// Time and energy of what carries packets.
     pub books: Closed,
-}
-
-/// Counters of packets; for TCP, of those with data.
-#[derive(Debug)]
-pub struct Counts {
-    /// Handed to a network card.
-    pub sent: u64,
-    /// Number of these that were lost: on the wire while no circuit or another one was up, or by a
-    /// link fault.
-    pub lost: u64,
-    /// Days of which a host heard only when they were over, or never.
-    pub missed_days: u64,
-    /// Time from the begin of a day until the receiver sees its first packet.
-    pub first_arrival: Histogram,
-    /// Time from the begin of a day until its first packet is handed to the card.
-    pub first_handed: Histogram,
-    /// Time from the handling of the day's sync frame until the first packet is handed to the card.
-    pub reaction: Histogram,
-    /// Time from the begin of a day until its last packet is handed to the card.
-    pub handed_over: Histogram,
-    /// Shortest time of a first packet in both cards.
-    pub least_in_cards: Time,
-    /// Longest pause of a card.
-    pub longest_pause: Time,
-    /// Delivered by the host that plays, for each other.
-    delivered: Vec<u64>,
-}
-
-impl Default for Counts {
-    fn default() -> Counts {
-        Counts {
-            sent: 0,
-            lost: 0,
-            missed_days: 0,
-            first_arrival: Histogram::default(),
-            first_handed: Histogram::default(),
-            reaction: Histogram::default(),
-            handed_over: Histogram::default(),
-            least_in_cards: Time::NEVER,
-            longest_pause: Time::ZERO,
-            delivered: vec![],
-        }
-    }
 }
 
 impl Counts {
@@ -181,10 +106,6 @@ pub enum WorldError {
         /// Message in one line.
         message: String,
     },
-}
-
-fn us(us: f64) -> Time {
-    Time::from_ns(1e3 * us)
 }
 
 /// Plays traffic from all to all: every host has as much for every other as it can put into its

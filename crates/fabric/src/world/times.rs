@@ -2,7 +2,7 @@
 
 use halfwink_units::Time;
 
-use super::{us, Setting, Transport};
+use super::setting::{us, Setting, Transport};
 
 /// Durations with which slots are played.
 #[derive(Clone, Copy, Debug)]

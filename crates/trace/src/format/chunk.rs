@@ -13,10 +13,8 @@ use halfwink_units::{Asid, VirtAddr, PAGE_SHIFT};
 use super::bytes::{put_varint, unzigzag, zigzag, Column};
 use super::header::DirectMap;
 use super::model::{in_page, Addresses, Pages, Sequence, GUESSES};
-use super::section::{put_column, take_column, take_u32};
-use super::{
-    CHUNK_ACCESSES, CHUNK_EVENTS, CHUNK_INSTRS, MAX_CHUNK_ITEMS, MAX_CHUNK_RUNS, MAX_COLUMN,
-};
+use super::section::{put_column, take_column, take_u32, MAX_COLUMN};
+use super::{CHUNK_ACCESSES, CHUNK_EVENTS, CHUNK_INSTRS, MAX_CHUNK_ITEMS, MAX_CHUNK_RUNS};
 use crate::error::{corrupt, TraceError};
 use crate::event::Event;
 use crate::program::{Program, Site, TemplateId};

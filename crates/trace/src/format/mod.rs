@@ -17,6 +17,7 @@ pub(crate) mod chunk;
 pub(crate) mod dictionary;
 mod header;
 pub(crate) mod model;
+mod read_at;
 mod reader;
 mod section;
 mod warm;
@@ -25,7 +26,8 @@ mod writer;
 pub use header::{
     ChunkInfo, CodeForm, DirectMap, Footer, Header, Load, LoadKind, Package, SectionInfo, Totals,
 };
-pub use reader::{ReadAt, Stream, TraceFile};
+pub use read_at::ReadAt;
+pub use reader::{Stream, TraceFile};
 pub use warm::{WarmLine, WarmSet};
 pub use writer::{BlockDef, Code, RawAccess, Summary, TraceWriter};
 
@@ -40,9 +42,6 @@ pub const VERSION: (u16, u16) = (1, 0);
 /// Instructions in a full chunk: large enough that learning the code again costs little, small
 /// enough to seek.
 pub const CHUNK_INSTRS: u32 = 4 << 20;
-/// Upper bound of one decompressed column. Larger claims are refused before memory is reserved: a
-/// frame of a few bytes may announce gigabytes.
-pub(crate) const MAX_COLUMN: usize = 64 << 20;
 /// A chunk ends with the run that reaches any of these: so the work that a few bytes can ask for is
 /// bounded.
 pub(crate) const MAX_CHUNK_RUNS: u32 = 4 << 20;

@@ -1,8 +1,6 @@
 //! Reading a trace.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -12,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::chunk::{Columns, Decoded, Decoder};
 use super::dictionary::DictionaryDecoder;
 use super::header::{Footer, Header, SectionInfo, SectionKindName};
+use super::read_at::{ReadAt, WholeFile};
 use super::section::{read_exact, read_section, SectionKind};
 use super::warm::WarmSet;
 use super::{END_MAGIC, MAGIC, VERSION};
@@ -19,50 +18,6 @@ use crate::error::{corrupt, Problem, TraceError};
 use crate::event::Event;
 use crate::program::Program;
 use crate::source::{Address, Item, Source};
-
-/// A byte source of fixed size that supports concurrent reads at any offset.
-pub trait ReadAt: Send + Sync {
-    /// Fills `buf` from `offset`.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] behind the end, or what the operating system says.
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-
-    /// Returns the size in bytes.
-    fn size(&self) -> u64;
-}
-
-struct WholeFile {
-    file: File,
-    size: u64,
-}
-
-impl ReadAt for WholeFile {
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
-    }
-
-    fn size(&self) -> u64 {
-        self.size
-    }
-}
-
-impl ReadAt for Vec<u8> {
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let window = usize::try_from(offset).ok().and_then(|start| self.get(start..));
-        match window.and_then(|w| w.get(..buf.len())) {
-            Some(bytes) => {
-                buf.copy_from_slice(bytes);
-                Ok(())
-            }
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-    }
-
-    fn size(&self) -> u64 {
-        self.len() as u64
-    }
-}
 
 /// An open trace: its provenance, index and static tables.
 pub struct TraceFile {

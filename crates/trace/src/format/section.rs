@@ -5,9 +5,12 @@ use std::io::{self, Write};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bytes::Column;
-use super::reader::ReadAt;
-use super::MAX_COLUMN;
+use super::read_at::ReadAt;
 use crate::error::{corrupt, Problem, TraceError};
+
+/// Upper bound of one decompressed column. Larger claims are refused before memory is reserved: a
+/// frame of a few bytes may announce gigabytes.
+pub(crate) const MAX_COLUMN: usize = 64 << 20;
 
 pub(crate) const HEADER_BYTES: u64 = 16;
 
