@@ -54,6 +54,12 @@ impl Rate {
         ((ticks as u128 * self.0 as u128) >> 20) as u64
     }
 
+    /// Returns the ticks of a nanosecond.
+    #[must_use]
+    pub fn ghz(self) -> f64 {
+        1e12 / self.ps(1_000_000_000) as f64
+    }
+
     /// Nanoseconds of so many ticks, rounded down.
     #[inline]
     #[must_use]
@@ -100,5 +106,11 @@ mod tests {
         assert!(agrees, "{found:?}");
         let rate = Rate::measure();
         assert!(rate.ticks(rate.ns(1_000_000)).abs_diff(1_000_000) < 10);
+    }
+
+    #[test]
+    fn a_tick_of_half_a_nanosecond_is_two_gigahertz() {
+        let rate = Rate(500 << 20);
+        assert_eq!((rate.ps(4), rate.ghz()), (2_000, 2.0));
     }
 }

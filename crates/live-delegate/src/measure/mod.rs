@@ -236,7 +236,7 @@ impl Bench {
         Measured {
             here: self.here,
             there: self.there,
-            counter_ghz: 1e6 / (self.rate.ps(1_000_000_000) as f64 / 1e3),
+            counter_ghz: self.rate.ghz(),
             counter_is_constant: clock::is_constant(),
             rows,
             ratios,
