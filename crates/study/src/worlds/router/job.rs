@@ -10,8 +10,8 @@ use super::{SEED, SLOT_COLUMNS};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::table::{integer, real, short, Head, Short, Table, Value};
+use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
@@ -50,6 +50,16 @@ const OWN: [Head; 17] = [
     integer("changes"),
     real("c0_pct"),
     integer("queued"),
+];
+
+/// Columns of the short table.
+const SHORT: &[Short] = &[
+    short("lost_pct", "lost %", 3),
+    short("cores", "cores", 2),
+    short("latency_p50_us", "p50 us", 1),
+    short("latency_max_us", "max us", 1),
+    short("reordered", "reordered", 0),
+    short("changes", "changes", 0),
 ];
 
 impl World for Router {
@@ -92,6 +102,14 @@ impl World for Router {
 
     fn moved(&self) -> &'static [(&'static str, &'static str)] {
         halfwink_techniques::router::MOVED
+    }
+
+    fn short(&self) -> &'static [Short] {
+        SHORT
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("westmere"), workload: Some("ipv4") }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
