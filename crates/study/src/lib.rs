@@ -46,7 +46,7 @@ pub use worlds::chip::{
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
-pub use worlds::router::{Load, RouterInfo, RouterProfile, RouterQuestion};
+pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,
     YearQuestion,
