@@ -99,6 +99,16 @@ class Results:
         """Returns whether the world has this table and the runs filled it."""
         return name in self.tables and not self.tables[name].is_empty()
 
+    def named(self, name: str) -> pl.DataFrame:
+        """Returns a table by its name.
+
+        Raises:
+            HalfwinkError: there is none of that name.
+        """
+        if name not in self.tables:
+            raise HalfwinkError(f"no table `{name}`; there are: {', '.join(self.tables)}")
+        return self.tables[name]
+
     def table(self) -> pl.DataFrame:
         """Returns the savings and costs of each technique, one row per workload, machine and
         technique.

@@ -52,6 +52,12 @@ def test_points_of_a_profile_are_a_table(halfwink: Halfwink, tmp_path: Path) -> 
     headings = " ".join(slots.drop("set").columns).replace("_", " ")
     assert shown[0].split() == headings.split()
     assert len(shown) == 1 + slots.height + 1
+    there = ("ipv4@5,50", "-w", "router", "-t", "polling", "-q", "-o", str(tmp_path / "out"))
+    assert halfwink("compare", *there, "--table", "slots").out.splitlines() == shown
+    assert (
+        "no table `slot`; there are: run,"
+        in halfwink("compare", *there, "--table", "slot").complaint
+    )
 
 
 def test_mistakes_are_one_line(halfwink: Halfwink) -> None:

@@ -59,6 +59,7 @@ def compare(
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
     executor: str = "local",
+    table: str | None = None,
     log: Log = None,
     out: OutFolder = None,
     fresh: Fresh = False,
@@ -93,6 +94,8 @@ def compare(
         Record the cores' states for Perfetto: FROM:UNTIL in microseconds from the start, or UNTIL.
     executor
         local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    table
+        Table to print instead of the short one: ledger, host, or one of the world (slots).
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
@@ -117,51 +120,8 @@ def compare(
             dict(settings(setting)),
             on_a_chip=instructions is not None or window is not None,
         )
-    return compared(
-        workloads,
-        world=world,
-        technique=technique,
-        machine=machine,
-        load=load,
-        setting=setting,
-        instructions=instructions,
-        window=window,
-        log=log,
-        out=out,
-        fresh=fresh,
-        executor=executor,
-        wide=wide,
-        json=json,
-        quiet=quiet,
-    )
-
-
-def compared(
-    workloads: Sequence[str],
-    *,
-    world: str,
-    technique: str | None,
-    machine: str | None,
-    setting: list[str] | None,
-    log: str | None,
-    out: str | None,
-    fresh: bool,
-    executor: str,
-    wide: bool,
-    json: bool,
-    quiet: bool,
-    load: str | None = None,
-    instructions: int | None = None,
-    window: tuple[int, int] | None = None,
-    table: str | None = None,
-) -> int:
-    """Compares techniques in a world, as ``compare`` and its views do.
-
-    Args:
-        table: a table of the results to print instead of the short one.
-    """
     usual = declared(world).get("workload")
-    workloads = list(workloads or ([usual] if usual else []))
+    workloads = workloads or ((usual,) if usual else ())
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
     on = machine or comparing.default_machine(world)
@@ -191,7 +151,7 @@ def compared(
     if json:
         print_json("compare", comparing.as_json(results))
     elif table is not None:
-        shown = results.tables[table]
+        shown = results.named(table)
         print_frame(shown if any(shown["set"]) else shown.drop("set"))
         stdout.print("all energies and times are modelled")
     else:

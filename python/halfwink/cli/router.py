@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compared
+from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
 from halfwink.cli.settings import Log, Setting
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
@@ -76,8 +76,8 @@ def router(
     quiet
         No progress, no messages.
     """
-    return compared(
-        _loaded(workloads, _profile(profile, pps, profile_pps)),
+    return compare(
+        *_loaded(workloads, _profile(profile, pps, profile_pps)),
         world=WORLD,
         technique=technique,
         machine=machine,
