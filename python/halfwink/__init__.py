@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from halfwink.request_profile import RequestProfile, profile, stated_profile
     from halfwink.results import Results
     from halfwink.results import open_results as open
-    from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
+    from halfwink.router import RouterExperiments, router_experiments
     from halfwink.sampling import Sample, sample
     from halfwink.score import Score, scores
     from halfwink.segregation import Segregation, segregation_sweep
@@ -78,7 +78,6 @@ _HOMES = {
     "PreheatSimulation": "preheat",
     "Results": "results",
     "RouterExperiments": "router",
-    "RouterRun": "router",
     "RunError": "errors",
     "Sample": "sampling",
     "Schedule": "circuits",
@@ -127,7 +126,6 @@ _HOMES = {
     "profile": "request_profile",
     "service_profile": "service",
     "stated_profile": "request_profile",
-    "software_router": "router",
     "storage_runs": "storage",
     "techniques": "_core",
     "workloads": "catalogue",
@@ -158,7 +156,6 @@ __all__ = [
     "RequestProfile",
     "Results",
     "RouterExperiments",
-    "RouterRun",
     "RunError",
     "Sample",
     "Schedule",
@@ -204,7 +201,6 @@ __all__ = [
     "scores",
     "segregation_sweep",
     "service_profile",
-    "software_router",
     "stated_profile",
     "storage_runs",
     "techniques",

@@ -15,7 +15,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.executors import Executor, Submits
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
-from halfwink.library import machines, root
+from halfwink.library import declared, machines, root
 from halfwink.library import workloads as services
 from halfwink.relate import KEYS, family_of
 from halfwink.results import Results
@@ -29,15 +29,6 @@ WORLD = "chip"
 NODE = "node"
 #: Loads at which these are compared.
 USUAL_LOADS = ("10%", "30%", "50%", "70%")
-DEFAULT_MACHINE = "ev6-4"
-#: Of other worlds, where the first is one that most techniques cannot use: it has no OS core, or
-#: fewer CPUs than the workload.
-DEFAULT_MACHINES = {
-    WORLD: DEFAULT_MACHINE,
-    NODE: "golden-cove-56",
-    "switching": "alpha@sim-cs",
-    "storage": "westmere-ex",
-}
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
 #: Stands for every technique of a world; with a family behind it, for those of that one.
@@ -215,9 +206,9 @@ def default_world(
 
 def _node_values() -> frozenset[str]:
     """Returns the first names of all values that can be set of a server of today."""
-    machine = root() / f"machines/{NODE}/{DEFAULT_MACHINES[NODE]}.toml"
-    options = next(world["options"] for world in _core.worlds() if world["name"] == NODE)
-    return frozenset(tomllib.loads(machine.read_text())) | {o["name"] for o in options}
+    machine = root() / f"machines/{NODE}/{default_machine(NODE)}.toml"
+    options = {option["name"] for option in declared(NODE)["options"]}
+    return frozenset(tomllib.loads(machine.read_text())) | options
 
 
 def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:
@@ -331,12 +322,10 @@ def _number_or_text(value: str) -> str:
 
 def default_machine(world: str) -> str:
     """The machine that a world's workloads run on unless one is named."""
-    if world in DEFAULT_MACHINES:
-        return DEFAULT_MACHINES[world]
     known = machines(world)
     if not known:
         raise HalfwinkError(f"world `{world}` has no machine; expected --machine FILE")
-    return known[0]["name"]
+    return declared(world)["machine"] or known[0]["name"]
 
 
 def as_json(results: Results) -> dict[str, Any]:
@@ -427,7 +416,9 @@ def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
         **{name: row[name] for name in RELATED if name in row},
         "latency_us": latency,
         **({"residency": states} if states else {}),
+        "run": {name: row[name] for name, _ in declared(results.world)["tables"]["run"]},
         "ledger": ledger.to_dicts(),
+        **_slots_json(results, row),
         **_kernel_json(results, row),
         **_second_level_json(results, row),
         "modelled": ["energy", "time"],
@@ -442,6 +433,14 @@ def _watts_json(row: dict[str, Any]) -> dict[str, Any]:
         return {}
     watts: dict[str, Any] = {"basis": row["power_basis"]}
     return {"watts": watts | {"factor": [row["power_low"], row["power_high"]]}}
+
+
+def _slots_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
+    """Returns the run over time, if the world divides it into slots."""
+    if not results.has("slots"):
+        return {}
+    found = results.tables["slots"].filter(**_who(row))
+    return {"slots": found.drop(*KEYS, "technique").to_dicts()}
 
 
 def _speed(results: Results, row: dict[str, Any]) -> dict[str, Any]:

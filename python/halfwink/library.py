@@ -38,6 +38,12 @@ def library(mutant: str | None = None) -> _core.Library:
     return _core.Library(str(root()))
 
 
+@lru_cache
+def declared(world: str) -> dict[str, Any]:
+    """Returns what `halfwink._core.worlds` has of a world; empty if there is no such world."""
+    return next((known for known in _core.worlds() if known["name"] == world), {})
+
+
 def workloads(world: str) -> list[dict[str, Any]]:
     """Workloads of a world: ``name``, ``title``; of recorded ones what is in the recording, too.
 

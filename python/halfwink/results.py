@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, make_folder, place, write_whole
 from halfwink.frames import Stack
 from halfwink.jobs import Job, Pairs, Planned
 from halfwink.judgement import judge
-from halfwink.library import library
+from halfwink.library import declared, library
 from halfwink.mpki import with_mpki
 from halfwink.relate import IDENTITY, ends, relate
 from halfwink.remote import Remote
@@ -39,7 +38,7 @@ RUN_FILE = "results"
 STUDY_FILE = "study.toml"
 #: Pieces of each run, from which intervals of differences come.
 SLICES = "slices"
-#: Columns of the short table, of those that a world has.
+#: Columns of the short table beside those that a world declares, of those that it has.
 SHORT = (
     "unit_of_work",
     "energy_j_per_unit",
@@ -53,7 +52,6 @@ SHORT = (
     "latency_mean_us",
     "latency_p99_us",
     "power_w",
-    "lost_pct",
     "gated_share",
     "available",
     "breaks",
@@ -101,6 +99,16 @@ class Results:
         """Returns whether the world has this table and the runs filled it."""
         return name in self.tables and not self.tables[name].is_empty()
 
+    def named(self, name: str) -> pl.DataFrame:
+        """Returns a table by its name.
+
+        Raises:
+            HalfwinkError: there is none of that name.
+        """
+        if name not in self.tables:
+            raise HalfwinkError(f"no table `{name}`; there are: {', '.join(self.tables)}")
+        return self.tables[name]
+
     def table(self) -> pl.DataFrame:
         """Returns the savings and costs of each technique, one row per workload, machine and
         technique.
@@ -109,7 +117,8 @@ class Results:
         the 95 % interval of ``power_w``, where one is known.
         """
         runs = over_seeds(self.runs)
-        shown = [name for name in SHORT if name in runs.columns]
+        own = [short["column"] for short in declared(self.world).get("short", ())]
+        shown = [name for name in dict.fromkeys((*SHORT, *own)) if name in runs.columns]
         limits = [limit for name in shown for limit in ends(name)]
         known = [name for name in limits if name in runs.columns and runs[name].count() > 0]
         return runs.select(*IDENTITY, *shown, *known)
@@ -187,8 +196,7 @@ _KINDS: dict[str, tuple[type[pl.DataType], ...]] = {
 
 def _heads(world: str, table: str) -> list[tuple[str, str]]:
     """Columns that a table of a world has, with their kinds."""
-    known = {named["name"]: named["tables"] for named in _core.worlds()}
-    own = known.get(world, {}).get(table, [])
+    own = declared(world).get("tables", {}).get(table, [])
     return [*((name, "text") for name in IDENTITY), *((name, kind) for name, kind in own)]
 
 

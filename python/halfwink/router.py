@@ -1,37 +1,20 @@
-"""Software routers: what their power, latency and loss are under a load.
+"""Software routers: all experiments of a work on one of them.
 
 import halfwink as hw
 
-run = hw.software_router("westmere", apps=["ipv4"], policies=["polling", "power-save"])
-run.runs  # power, latency quantiles, loss, reordering
-run.slots  # the same for each point of the load profile
 hw.router_experiments().ladder  # PowerSave's operating points beside the best ones
+hw.compare("ipv4@5,20,80", world="router")  # runs of any load, under any technique
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from halfwink.frames import Frames, frame, frames
-from halfwink.jobs import Settings, names, pairs
+from halfwink.frames import Frames, frames
+from halfwink.jobs import Settings, pairs
 from halfwink.library import library
-
-
-@dataclass(frozen=True)
-class RouterRun(Frames):
-    """Applications under policies over a load profile. All watts and times are modelled.
-
-    Attributes:
-        runs: a row for each application and policy: power (watts), latency (microseconds), packets
-            lost and reordered (of their flow; of all), interrupts, changes of operating point.
-        slots: a row for each point of the profile in it.
-    """
-
-    runs: pl.DataFrame
-    slots: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -63,33 +46,6 @@ class RouterExperiments(Frames):
     runs: pl.DataFrame
     slots: pl.DataFrame
     bursts: pl.DataFrame
-
-
-def software_router(
-    name: str = "westmere",
-    *,
-    apps: str | Sequence[str] = (),
-    policies: str | Sequence[str] = (),
-    profile: str = "evaluation",
-    seed: int = 1,
-    set: Settings | None = None,
-) -> RouterRun:
-    """Runs applications under policies over a load profile.
-
-    Args:
-        name: ``westmere``, or a TOML file.
-        apps: which applications; all if none.
-        policies: which techniques, with parameters (``metronome:threads=2``); all if none.
-        profile: ``evaluation``, or loads in per cent of the peak rate, as ``"5,20,80"``.
-        seed: seed of all random streams.
-        set: values to change, as ``{"nic.ring": 1024}``.
-
-    Raises:
-        HalfwinkError: there is none of that name, or a value is impossible.
-    """
-    found = library().router(name, pairs(set))
-    runs, slots = found.query(names(apps), names(policies), profile, seed)
-    return RouterRun(frame(runs), frame(slots))
 
 
 def router_experiments(name: str = "westmere", *, set: Settings | None = None) -> RouterExperiments:

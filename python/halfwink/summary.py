@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from halfwink.library import declared
 from halfwink.relate import IDENTITY, KEYS, ends
 from halfwink.results import Results
 from halfwink.seeds import over_seeds
@@ -39,10 +40,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """Headings of the cells, and the lines."""
+    """Headings of the cells, the lines, and what gives way where there is little room.
+
+    Attributes:
+        headings: a text above each cell.
+        lines: the rows.
+        spared: headings that narrow terminals and telephones go without, least wanted first.
+    """
 
     headings: list[str]
     lines: list[Line]
+    spared: tuple[str, ...]
 
 
 def fixed(value: float | None, digits: int = 2) -> str:
@@ -147,7 +155,8 @@ def _rate(row: Row) -> str:
 
 
 #: Heading, column, and how a row's cell is written. A world without the column goes without.
-CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
+Cell = tuple[str, str, Callable[[Row], str]]
+FIRST: list[Cell] = [
     ("energy/unit", "energy_j_per_unit", _energy),
     ("energy, % of baseline", "power_basis", _relative),
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
@@ -160,10 +169,9 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("p99 us", "latency_p99_us", _number("latency_p99_us", 1)),
     ("p99.9 us", "latency_p999_us", _number("latency_p999_us", 1)),
     ("power W", "power_w", _number("power_w", 2)),
-    ("busy %", "busy_pct", _number("busy_pct", 1)),
-    ("package asleep %", "package_asleep_pct", _number("package_asleep_pct", 1)),
-    ("keeps up", "keeps_up", lambda row: row["keeps_up"] or "-"),
-    ("lost %", "lost_pct", _number("lost_pct", 3)),
+]
+#: Behind the world's own.
+LAST: list[Cell] = [
     ("gated %", "gated_share", _number("gated_share", 1, 100)),
     ("L2 MPKI", "l2_mpki", _number("l2_mpki", 2)),
     ("L3 MPKI", "l3_mpki", _number("l3_mpki", 2)),
@@ -171,17 +179,11 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("needs", "available", _text("available")),
     ("breaks", "breaks", _text("breaks")),
 ]
-#: Headings that narrow terminals and telephones go without, least wanted first.
-SPARED = (
-    "work/s of host",
-    "L2 MPKI",
-    "L3 MPKI",
-    "gated %",
-    "keeps up",
-    "busy %",
-    "package asleep %",
+#: Headings that narrow terminals and telephones go without, least wanted first: before and after
+#: the world's own.
+SPARED_FIRST = ("work/s of host", "L2 MPKI", "L3 MPKI", "gated %")
+SPARED_LAST = (
     "p99.9 us",
-    "lost %",
     "of it clock %",
     "core saved %",
     "mean us",
@@ -189,6 +191,20 @@ SPARED = (
     "needs",
     "breaks",
 )
+
+
+def _own(world: str) -> list[Cell]:
+    """The columns that a world declares, the most important first."""
+    known = declared(world)
+    kinds = dict(known["tables"]["run"]) if known else {}
+    return [
+        (
+            short["heading"],
+            name := short["column"],
+            _text(name) if kinds[name] == "text" else _number(name, short["digits"]),
+        )
+        for short in known.get("short", ())
+    ]
 
 
 def summarize(results: Results) -> Summary:
@@ -202,7 +218,8 @@ def summarize(results: Results) -> Summary:
         host = host.with_columns(pl.when(pl.col("rate") > 0).then("rate"))
         runs = runs.join(host, on=IDENTITY, how="left", nulls_equal=True, maintain_order="left")
     runs = _best_first(over_seeds(runs), results.baseline)
-    shown = [cell for cell in CELLS if is_shown(runs, cell[1])]
+    own = _own(results.world)
+    shown = [cell for cell in (*FIRST, *own, *LAST) if is_shown(runs, cell[1])]
     lines: list[Line] = []
     previous = None
     for row in runs.iter_rows(named=True):
@@ -217,7 +234,8 @@ def summarize(results: Results) -> Summary:
             )
         )
         previous = group
-    return Summary([heading for heading, _, _ in shown], lines)
+    spared = (*SPARED_FIRST, *(heading for heading, _, _ in reversed(own)), *SPARED_LAST)
+    return Summary([heading for heading, _, _ in shown], lines, spared)
 
 
 def is_shown(runs: pl.DataFrame, column: str) -> bool:

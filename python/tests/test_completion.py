@@ -45,7 +45,7 @@ def words(line: str) -> list[str]:
         ("compare x -w router -m west", ["westmere", FILES]),
         ("compare x --world=router -t power-save-", ["power-save-in-order"]),
         ("compare nope -w nowhere -t t", []),
-        ("router --policy grout", ["grout", "grout-rss"]),
+        ("router -t grout", ["grout", "grout-rss"]),
         ("hybrid nicc", ["niccolini", FILES]),
         ("hybrid --workload ks", ["ksort"]),
         ("circuits advise web-s", ["web-search"]),

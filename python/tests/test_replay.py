@@ -75,10 +75,11 @@ def test_a_folder_takes_the_logs_of_a_study(halfwink: Halfwink, tmp_path: Path) 
 
 
 def test_routers_and_hybrid_servers_leave_logs(halfwink: Halfwink, tmp_path: Path) -> None:
-    router = ("router", "--policy", "power-save", "--profile", "step:100kpps,1Mpps")
-    short = ("--set", "evaluation.point_ms=1")
+    router = ("router", "-t", "power-save", "--profile", "step:100kpps,1Mpps")
+    short = ("--set", "evaluation.point_ms=1", "-q", "-o", str(tmp_path / "out"))
     log = tmp_path / "router.log"
     assert halfwink(*router, *short, "--log", str(log)).status == 0
+    assert hw.open(tmp_path / "out").runs["technique"].to_list() == ["power-save"]
     told = hw.replay(log)
     assert told.is_equal
     assert told.header["technique"] == "power-save"

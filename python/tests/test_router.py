@@ -2,54 +2,87 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from conftest import Halfwink
 
-from halfwink import software_router
+import halfwink as hw
 
 
-def test_power_save_saves_and_reorders_nothing_when_told_to(halfwink: Halfwink) -> None:
-    found = halfwink("router", "--profile", "5,40,80,40,5", "--json").json()
-    runs = {run["policy"]: run for run in found["runs"]}
+def test_power_save_saves_and_reorders_nothing_when_told_to(
+    halfwink: Halfwink,
+) -> None:
+    found = halfwink("router", "--profile", "5,40,80,40,5", "--set", "order=all", "--json").json()
+    results = {result["technique"]: result for result in found["results"]}
+    runs = {technique: result["run"] for technique, result in results.items()}
     assert runs["power-save"]["power_w"] < runs["napi"]["power_w"] < runs["polling"]["power_w"]
     assert runs["power-save-in-order"]["reordered"] == 0
-    assert [slot["second"] for slot in found["slots"] if slot["policy"] == "napi"] == [*range(5)]
+    assert [slot["second"] for slot in results["napi"]["slots"]] == [*range(5)]
     for run in runs.values():
-        assert run["p50_us"] <= run["p99_us"] <= run["max_us"]
-    shown = halfwink("router", "--profile", "20", "--policy", "polling,power-save")
-    assert shown.status == 0
-    assert "calibrated: wake.handler_us" in shown.out
+        assert run["reordered_overall"] >= run["reordered"]
+        assert run["latency_p50_us"] <= run["latency_p99_us"] <= run["latency_max_us"]
+
+
+def test_the_command_is_a_view_over_compare(halfwink: Halfwink, tmp_path: Path) -> None:
+    words = ("-t", "polling,power-save", "--set", "evaluation.point_ms=1", "-q")
+    here = ("-o", str(tmp_path / "here"))
+    shown = halfwink("router", "ipv4", "--profile", "5,50", *words, *here)
+    assert shown.status == 0, shown.err
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "here/runs").iterdir()}
+    compared = ("compare", "ipv4@5,50", "-w", "router", "-m", "westmere", *words)
+    assert halfwink(*compared, *here).out.splitlines()[0] == shown.out.splitlines()[0]
+    assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "here/runs").iterdir()}
+    for heading in ("p50 us", "max us", "cores", "reordered", "changes", "lost %", "all saved %"):
+        assert heading in shown.out
+    assert (tmp_path / "here/report.html").exists()
+    both = [halfwink(*line, "--json") for line in (("router", *compared[1:2], *words), compared)]
+    first, second = (json.loads(done.out) for done in both)
+    for result in first["results"] + second["results"]:
+        del result["sim"]["host_s"], result["sim"]["rate"]
+    assert first == second
+
+
+def test_points_of_a_profile_are_a_table(halfwink: Halfwink, tmp_path: Path) -> None:
+    words = ("ipv4@5,50", "-t", "polling", "--points", "-q", "-o", str(tmp_path / "out"))
+    shown = halfwink("router", *words).out.splitlines()
+    slots = hw.open(tmp_path / "out").slots
+    assert slots["load"].to_list() == [0.05, 0.5]
+    headings = " ".join(slots.drop("set").columns).replace("_", " ")
+    assert shown[0].split() == headings.split()
+    assert len(shown) == 1 + slots.height + 1
+    there = ("ipv4@5,50", "-w", "router", "-t", "polling", "-q", "-o", str(tmp_path / "out"))
+    assert halfwink("compare", *there, "--table", "slots").out.splitlines() == shown
+    assert (
+        "no table `slot`; there are: run,"
+        in halfwink("compare", *there, "--table", "slot").complaint
+    )
 
 
 def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
-    assert "did you mean `westmere`" in halfwink("router", "westmeer").complaint
-    assert "did you mean `napi`" in halfwink("router", "--policy", "nap").complaint
-    assert "expected `evaluation` or loads" in halfwink("router", "--profile", "x").complaint
-    wrong = halfwink("router", "--set", "nic.ring=1000")
-    assert wrong.status == 2
-    assert "expected a power of two" in wrong.complaint
-
-
-def test_a_wrong_policy_is_one_line_with_a_suggestion(halfwink: Halfwink) -> None:
-    wrong = halfwink("router", "--policy", "polling,metronom")
-    assert wrong.status == 2
-    assert wrong.complaint == "unknown technique `metronom`; did you mean `metronome`?"
+    told = {
+        ("-m", "westmeer"): "did you mean `westmere`",
+        ("-t", "nap"): "did you mean `napi`",
+        ("-t", "polling,metronom"): "unknown technique `metronom`; did you mean `metronome`?",
+        ("--profile", "x"): "expected `evaluation` or loads",
+        ("--set", "nic.ring=1000"): "expected a power of two",
+        ("ipv4@5", "--profile", "20"): "`ipv4@5` has a load already: leave out the profile",
+        ("westmere",): "unknown application `westmere`; it is a machine: write `-m westmere`",
+        ("--policy", "napi"): "unknown option `--policy`; write `--technique` now",
+        ("--app", "ipsec"): "unknown option `--app`; write the workload itself, as `ipsec@30` now",
+        ("--seed=3",): "unknown option `--seed`; write `--set seed=N` now",
+    }
+    for words, said in told.items():
+        wrong = halfwink("router", *words)
+        assert wrong.status == 2, words
+        assert said in wrong.complaint, words
 
 
 def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None:
     def offered(*arguments: str) -> list[int]:
-        run = halfwink(
-            "router",
-            "linux",
-            "--policy",
-            "napi",
-            "--set",
-            "evaluation.point_ms=50",
-            *arguments,
-            "--json",
-        ).json()["runs"][0]
+        short = ("-m", "linux", "-t", "napi", "--set", "evaluation.point_ms=50")
+        run = halfwink("router", *short, *arguments, "--json").json()["results"][0]["run"]
         return [run["offered"], run["lost"]]
 
     def near(count: int, expected: float) -> bool:
@@ -60,25 +93,25 @@ def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None
     assert near(offered("--pps", "100000")[0], 5_000)
     assert near(offered("--profile-pps", str(rates))[0], 20_000)
     assert near(offered("--profile", "step:100kpps,0.3Mpps")[0], 20_000)
-    assert near(offered("--profile", "ramp:100kpps,300kpps,50")[0], 30_000)
+    assert near(offered("ipv4@ramp:100kpps,300kpps,50")[0], 30_000)
     # A packet costs a microsecond of one of two cores.
     assert offered("--pps", "3000000")[1] > 0
     rates.write_text("100000\nmany\n")
-    wrong = halfwink("router", "linux", "--profile-pps", str(rates))
+    wrong = halfwink("router", "-m", "linux", "--profile-pps", str(rates))
     assert wrong.status == 2
     assert "rates.txt:2: `many`, expected packets per second" in wrong.complaint
     assert "expected one of" in halfwink("router", "--pps", "1", "--profile", "5").complaint
 
 
-def test_lists_know_routers_and_their_policies(halfwink: Halfwink) -> None:
+def test_lists_know_routers_and_their_techniques(halfwink: Halfwink) -> None:
     machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()["machines"]}
     assert machines["westmere"]["world"] == "router"
     listed = halfwink("list", "techniques", "--json").json()["techniques"]
     techniques = {t["name"]: t for t in listed}
     assert techniques["metronome"]["source"] == "Faltelli 2020"
-    shown = halfwink("router", "--profile", "20", "--json").json()["runs"]
+    shown = halfwink("router", "--profile", "20", "--json").json()["results"]
     scaling = [name for name, t in techniques.items() if t["family"] == "scaling"]
-    assert sorted(run["policy"] for run in shown) == sorted(scaling)
+    assert sorted(result["technique"] for result in shown) == sorted(scaling)
 
 
 STUDY = """
@@ -121,17 +154,14 @@ def test_a_study_of_routers_runs_and_goes_on(halfwink: Halfwink, tmp_path: Path)
     assert said in wrong.complaint
 
 
-def test_the_api_takes_values() -> None:
-    def cores(c_down: int) -> float:
-        run = software_router(
-            policies=f"power-save:c_down={c_down}",
-            apps="ipv4",
-            profile="60,10",
-        )
-        return run.slots["cores"].to_list()[-1]
-
-    # A router that steps down more slowly keeps more cores.
-    assert cores(20) < cores(5_000)
+def test_a_router_that_steps_down_more_slowly_keeps_more_cores() -> None:
+    found = hw.compare(
+        "ipv4@60,10",
+        world="router",
+        techniques=["power-save:c_down=20", "power-save:c_down=5000"],
+    )
+    last = found.slots.group_by("technique", maintain_order=True).last()["cores"].to_list()
+    assert last[0] < last[1]
 
 
 @pytest.mark.parametrize("prefix", ["niccolini/B-"])

@@ -93,7 +93,16 @@ pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     halfwink_techniques::techniques().map(entry).collect()
 }
 
-/// All worlds: name, title, options, and the columns of their tables as (name, kind).
+fn short<'py>(py: Python<'py>, column: &study::Short) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("column", column.column)?;
+    dict.set_item("heading", column.heading)?;
+    dict.set_item("digits", column.digits)?;
+    Ok(dict)
+}
+
+/// All worlds: name, title, options, the columns of their tables as (name, kind), those of the
+/// short table, and the default machine and workload.
 #[pyfunction]
 pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let entry = |world: &&dyn study::World| {
@@ -107,6 +116,11 @@ pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             tables.set_item(name, heads)?;
         }
         dict.set_item("tables", tables)?;
+        let short: PyResult<Vec<_>> = world.short().iter().map(|s| short(py, s)).collect();
+        dict.set_item("short", short?)?;
+        let defaults = world.defaults();
+        dict.set_item("machine", defaults.machine)?;
+        dict.set_item("workload", defaults.workload)?;
         Ok(dict)
     };
     study::WORLDS.iter().map(entry).collect()

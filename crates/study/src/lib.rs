@@ -33,10 +33,11 @@ pub use live_circuits::LiveFabric;
 pub use logs::{beside, replay, Logs};
 pub use mutant::Mutant;
 pub use study::{Plot, Study};
-pub use table::{Column, Head, Kind, Table, Value};
+pub use table::{Column, Head, Kind, Short, Table, Value};
 pub use target::{Class, Compute, Source, Target, Tolerance, Verdict, Work as PublishedWork};
 pub use world::{
-    run_together, world, Control, Job, Named, Prepared, PreparedJob, Tables, Work, World, WORLDS,
+    run_together, world, Control, Defaults, Job, Named, Prepared, PreparedJob, Tables, Work, World,
+    WORLDS,
 };
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
@@ -45,7 +46,7 @@ pub use worlds::chip::{
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
-pub use worlds::router::{Load, RouterInfo, RouterProfile, RouterQuestion};
+pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,
     YearQuestion,

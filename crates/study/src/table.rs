@@ -73,6 +73,24 @@ pub const fn real(name: &'static str) -> Head {
     Head(name, Kind::Real)
 }
 
+/// A column of a world's table `run` that the short table of results shows, beside those of all
+/// worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// Name of the column.
+    pub column: &'static str,
+    /// Heading, with the unit last.
+    pub heading: &'static str,
+    /// Digits behind the point.
+    pub digits: u8,
+}
+
+/// A column of the short table.
+#[must_use]
+pub const fn short(column: &'static str, heading: &'static str, digits: u8) -> Short {
+    Short { column, heading, digits }
+}
+
 /// Rows of the same shape.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {

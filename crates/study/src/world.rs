@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::Logs;
-use crate::table::{Head, Table, Value};
+use crate::table::{Head, Short, Table, Value};
 use crate::worlds::{Chip, Fabric, Node, Preheat, Racks, Router, Server, Storage, Switching, Toy};
 
 /// Every world. The only list of them.
@@ -107,6 +107,15 @@ pub struct Settings {
     pub machine: Vec<(String, String)>,
 }
 
+/// Names that a command takes where the user gives none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The machine; if none, the first that is listed.
+    pub machine: Option<&'static str>,
+    /// The workload; if none, the user has to name one.
+    pub workload: Option<&'static str>,
+}
+
 /// Plays events and actions out: what the simulated worlds have in common.
 pub trait World: Sync {
     /// Name, as studies have it.
@@ -137,6 +146,17 @@ pub trait World: Sync {
 
     /// Every table with its columns, but for `host`.
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)>;
+
+    /// Columns of `run` that the short table shows beside those of all worlds, the most important
+    /// first: a narrow terminal drops the last ones first.
+    fn short(&self) -> &'static [Short] {
+        &[]
+    }
+
+    /// Returns the names that a command takes where the user gives none.
+    fn defaults(&self) -> Defaults {
+        Defaults::default()
+    }
 
     /// Finds everything that a job names.
     ///
@@ -411,6 +431,18 @@ mod tests {
         for world in WORLDS {
             assert!(!world.workloads(&library()).unwrap().is_empty(), "{}", world.name());
             assert!(!world.machines(&library()).is_empty(), "{}", world.name());
+            let schema = world.schema();
+            for short in world.short() {
+                let of_run = schema[0].1.iter().any(|head| head.0 == short.column);
+                assert!(of_run, "{}: `{}` is no column of a run", world.name(), short.column);
+            }
+            let Defaults { machine, workload } = world.defaults();
+            let machines = world.machines(&library());
+            // A chip's name may end in its number of cores.
+            let is_listed = |name: &str| machines.iter().any(|named| name.starts_with(&named.name));
+            assert!(machine.is_none_or(is_listed), "{}", world.name());
+            let workloads = world.workloads(&library()).unwrap();
+            assert!(workload.is_none_or(|name| workloads.iter().any(|named| named.name == name)));
             for option in world.options() {
                 assert!(!option.name.contains(['.', ':']), "{}", option.name);
             }

@@ -18,9 +18,9 @@ import polars as pl
 from halfwink import traffic
 from halfwink.bed.live import Live, description
 from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
+from halfwink.comparison import compare
 from halfwink.library import library
 from halfwink.live_router import MEAN_BYTES, STATES
-from halfwink.router import software_router
 
 #: Rates at which costs are fitted, in frames per second: from one wake-up for each frame to hardly
 #: any.
@@ -188,8 +188,12 @@ def _simulated(
     values = _values(costs, workers, slot_s)
     profile = ",".join(f"{max(pps, 1):.0f}pps" for pps in offered)
     simulated, busy = (
-        software_router(
-            "linux", apps=["ipv4"], policies=[policy], profile=profile, set={**values, **watts}
+        compare(
+            f"ipv4@{profile}",
+            world="router",
+            machine="linux",
+            techniques=policy,
+            set={**values, **watts},
         ).slots.to_dicts()
         for watts in (_watts(), ONE_WATT_BUSY)
     )

@@ -17,12 +17,20 @@ from halfwink import cold_start, designs, idle_periods, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import plain, print_json, print_table, progress_bar, say
+from halfwink.cli.console import (
+    plain,
+    print_frame,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
 from halfwink.cli.results import draw, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
 from halfwink.files import Place, place
+from halfwink.library import declared
 from halfwink.results import Results, open_results, study_of
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -50,6 +58,8 @@ def compare(
     setting: Setting = None,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
+    executor: str = "local",
+    table: str | None = None,
     log: Log = None,
     out: OutFolder = None,
     fresh: Fresh = False,
@@ -62,13 +72,14 @@ def compare(
     Parameters
     ----------
     workloads
-        Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), or chase:mb=64.
+        Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), or chase:mb=64. Default:
+        the world's, where it has one.
     technique
         Techniques, separated by commas, with parameters (tap:wake=last), joined by +; all, or
         all-gating for a family. Default: some of each kind.
     machine
         Machine, with a number of cores (ev6-16), or a file. Default: golden-cove-56 for services
-        with a profile, ev6-4 on a chip, a world's first.
+        with a profile, ev6-4 on a chip, else the world's.
     world
         World whose names these are: `halfwink list worlds`. Default: node, a server of today, for
         services with a profile; chip if a machine or technique of a chip is named, and for others.
@@ -81,6 +92,10 @@ def compare(
         Instructions of each core, at most.
     timeline
         Record the cores' states for Perfetto: FROM:UNTIL in microseconds from the start, or UNTIL.
+    executor
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    table
+        Table to print instead of the short one: ledger, host, or one of the world (slots).
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
@@ -95,16 +110,20 @@ def compare(
     quiet
         No progress, no messages.
     """
+    window = _window(timeline)
+    if world is None:
+        world = comparing.default_world(
+            workloads,
+            split_techniques(technique),
+            machine,
+            comparing.split_loads(load),
+            dict(settings(setting)),
+            on_a_chip=instructions is not None or window is not None,
+        )
+    usual = declared(world).get("workload")
+    workloads = workloads or ((usual,) if usual else ())
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
-    window = _window(timeline)
-    techniques, loads = split_techniques(technique), comparing.split_loads(load)
-    if world is None:
-        part = instructions is not None or window is not None
-        known = dict(settings(setting))
-        world = comparing.default_world(
-            workloads, techniques, machine, loads, known, on_a_chip=part
-        )
     on = machine or comparing.default_machine(world)
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
@@ -114,15 +133,16 @@ def compare(
         begun = time.monotonic()
         results = comparing.compare(
             workloads,
-            techniques=techniques,
+            techniques=split_techniques(technique),
             machine=on,
             world=world,
             set=dict(settings(setting)),
             instructions=instructions,
             timeline_ns=window,
-            loads=loads,
+            loads=comparing.split_loads(load),
             out=folder,
             fresh=fresh,
+            executor=executor_named(executor),
             log=log,
             progress=progress,
         )
@@ -130,6 +150,10 @@ def compare(
     draw(folder, ", ".join(workloads) + f" on {on}", results)
     if json:
         print_json("compare", comparing.as_json(results))
+    elif table is not None:
+        shown = results.named(table)
+        print_frame(shown if any(shown["set"]) else shown.drop("set"))
+        stdout.print("all energies and times are modelled")
     else:
         print_results(results, wide=wide)
     _warn(results)

@@ -23,8 +23,6 @@ OTHERWISE = {
     "hybrid-year name": "machine",
     "live circuits technique": "technique",
     "live delegate policy": "",
-    "router app": "workload",
-    "router name": "machine",
     "trace import file": "files",
 }
 #: Text that a name follows: others before it stay as they are.

@@ -120,8 +120,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("xeon-5160 --systems", "what that means for whole systems"),
     ),
     "router": (
-        ("--app all --policy polling,napi,power-save", "watts, delay, loss, reordering"),
-        ("--profile 5,20,80 --points", "at three loads"),
+        ("ipv4 ipsec -t polling,napi,power-save", "watts, delay, loss, reordering"),
+        ("ipv4@5,20,80 --points", "at three loads"),
     ),
     "hybrid": (
         ("--load 30 --servers 100", "a hundred servers at 30 %"),

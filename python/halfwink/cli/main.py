@@ -45,8 +45,14 @@ LISTED = {
     "technique": "techniques",
     "workload": "workloads",
 }
+#: Options that commands over `compare` no longer have, and what to write instead.
+MOVED = {
+    "--app": "the workload itself, as `ipsec@30`",
+    "--policy": "`--technique`",
+    "--seed": "`--set seed=N`",
+}
 #: A name that is not there, where no other one is near.
-UNKNOWN = re.compile(rf"unknown ({'|'.join(LISTED)}) `[^`]*`$")
+UNKNOWN = re.compile(rf"unknown ({'|'.join(LISTED)}) `([^`]*)`$")
 #: Every command: where it is, and the first line of its own help. A command is imported when it is
 #: used: data frames alone take longer to import than help takes to print.
 COMMANDS = {
@@ -91,7 +97,7 @@ COMMANDS = {
     ),
     "router": (
         "router:router",
-        "Show what a software router draws, delays, loses and reorders under each policy.",
+        "Show what a software router draws, delays, loses and reorders under each technique.",
     ),
     "hybrid": ("hybrid:hybrid", "Show what a hybrid server draws and delays under each policy."),
     "hybrid-year": (
@@ -246,8 +252,16 @@ def _with_list(message: str, words: list[str]) -> str:
     world = world_of([word for word in words if not word.startswith("-")])
     named = (after for word, after in pairwise(words) if word in ("-w", "--world"))
     if (world := next(named, world)) is not None and what != "studies":
+        if what == "workloads" and found[2] in _machines(world):
+            return f"{message}; it is a machine: write `-m {found[2]}`"
         what += f" -w {world}"
     return f"{message}; `halfwink list {what}` shows what there is"
+
+
+def _machines(world: str) -> list[str]:
+    from halfwink.library import machines
+
+    return [machine["name"] for machine in machines(world)]
 
 
 def _usage(app: App, error: CycloptsError) -> str:
@@ -263,6 +277,9 @@ def _usage(app: App, error: CycloptsError) -> str:
         token: Any = error.token
         word = token.keyword or token.value
         known = _options(error)
+        option = word.partition("=")[0]
+        if option in MOVED and {"--technique", "--set"} <= set(known):
+            return f"unknown option `{option}`; write {MOVED[option]} now"
         near = get_close_matches(word, known, 1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         return f"unknown option `{word}`{hint}"

@@ -12,7 +12,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import plain, print_table, wide_out
 from halfwink.files import Place
 from halfwink.results import STUDY_FILE, Results
-from halfwink.summary import SPARED, summarize
+from halfwink.summary import summarize
 
 #: Columns of words.
 LEFT = ("workload", "machine", "technique", "needs", "breaks")
@@ -31,7 +31,7 @@ def print_results(results: Results, *, wide: bool = False) -> None:
     headings = ["workload", "machine", "technique", *summary.headings]
     rows = [[*line.whose, *line.cells] for line in summary.lines]
     if stdout.is_terminal and rows and not wide:
-        shared, headings, rows = _narrowed(headings, rows, stdout.width)
+        shared, headings, rows = _narrowed(headings, rows, summary.spared, stdout.width)
         if shared:
             stdout.print(plain(shared), markup=False)
     columns = [(h, "left" if h in LEFT else "right") for h in headings]
@@ -56,10 +56,10 @@ def print_results(results: Results, *, wide: bool = False) -> None:
 
 
 def _narrowed(
-    headings: list[str], rows: list[list[str]], width: int
+    headings: list[str], rows: list[list[str]], spared: Sequence[str], width: int
 ) -> tuple[str, list[str], list[list[str]]]:
     """Fits a table into the terminal: cells that all rows share move to a line above, headings take
-    two lines, and the least important columns are dropped. Files and pipes get all columns.
+    two lines, and ``spared`` columns are dropped. Files and pipes get all columns.
     """
     columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
     shared = [
@@ -73,9 +73,9 @@ def _narrowed(
         ]
         return sum(cells) + 2 * (len(cells) - 1)
 
-    for number, spared in enumerate(SPARED):
+    for number, heading in enumerate(spared):
         if needed() > width:
-            columns.pop(spared, None)
+            columns.pop(heading, None)
         if number == 0 and needed() > width:
             columns = {h: tuple(INTERVAL.sub("", cell) for cell in of) for h, of in columns.items()}
     folded = [_folded(heading, max(map(len, of))) for heading, of in columns.items()]

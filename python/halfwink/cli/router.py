@@ -2,127 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 from cyclopts import Parameter
 
-from halfwink.batch import record
-from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json
-from halfwink.cli.settings import Log, Setting, settings, split_techniques
+from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
+from halfwink.cli.settings import Log, Setting
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
-from halfwink.jobs import Job, pairs
-from halfwink.library import library
-from halfwink.router import software_router
+from halfwink.library import declared
 
-Flag = Annotated[bool, Parameter(negative="")]
-Json = Annotated[bool, Parameter(name="--json", negative="")]
-
-#: Columns of each view, in order.
-RUNS = [
-    "app",
-    "policy",
-    "mpps",
-    "power_w",
-    "saved_pct",
-    "mean_us",
-    "p50_us",
-    "p99_us",
-    "max_us",
-    "lost",
-    "reordered",
-    "cores",
-    "changes",
-]
-SLOTS = ["app", "policy", "second", "load", "power_w", "mean_us", "p99_us", "cores", "ghz", "lost"]
+WORLD = "router"
 
 
 def router(
-    name: str = "westmere",
-    *,
-    app: Annotated[str, Parameter(name="--app")] = "ipv4",
-    policy: Annotated[str, Parameter(name="--policy")] = "",
+    *workloads: str,
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     profile: str | None = None,
     pps: float | None = None,
     profile_pps: Path | None = None,
-    points: Flag = False,
-    seed: int = 1,
+    points: Annotated[bool, Parameter(negative="")] = False,
     setting: Setting = None,
+    executor: str = "local",
     log: Log = None,
+    out: OutFolder = None,
+    fresh: Fresh = False,
+    wide: Wide = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Show what a software router draws, delays, loses and reorders under each policy.
+    """Show what a software router draws, delays, loses and reorders under each technique.
+
+    The runs, columns and report are those of `halfwink compare -w router`.
 
     Parameters
     ----------
-    name
-        Name (westmere, linux), or a TOML file.
-    app
-        Applications, comma-separated: ipv4, netflow, ipsec, redundancy; or all.
-    policy
-        Techniques, comma-separated, with parameters: polling, napi, metronome:threads=2 ...
+    workloads
+        Applications: ipv4, netflow, ipsec, redundancy; each may have its load behind it, as
+        ipv4@5,20,80. Default: ipv4.
+    technique
+        Techniques, separated by commas, with parameters: polling, napi, metronome:threads=2 ...
         (default: all; `halfwink list techniques --world router` shows them).
+    machine
+        Router (westmere, linux), or a TOML file. Default: westmere.
     profile
-        evaluation; loads in per cent of the peak rate or in packets per second, with lines between
-        them: 5,20,80 or 100kpps,1Mpps; the same at once, step:5,80; in so many milliseconds,
-        ramp:5,80,2. Each load lasts evaluation.point_ms.
+        Load of every workload: evaluation; loads in per cent of the peak rate or in packets per
+        second, with lines between them: 5,20,80 or 100kpps,1Mpps; the same at once, step:5,80; in
+        so many milliseconds, ramp:5,80,2. Each load lasts evaluation.point_ms.
     pps
         One rate, in packets per second.
     profile_pps
         File of rates in packets per second, one on each line.
     points
         Each point of the profile.
-    seed
-        Seed of all random streams.
     setting
-        Change a value: --set nic.ring=1024. May be repeated.
+        Change a value: --set nic.ring=1024, --set seed=3. May be repeated.
+    executor
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        The runs are played once more for it.
+        Logged runs are played even if their results are there.
+    out
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
+    fresh
+        Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
     json
         Print one JSON document.
+    quiet
+        No progress, no messages.
     """
-    values = settings(setting)
-    shape = _profile(profile, pps, profile_pps)
-    apps = [] if app == "all" else app.split(",")
-    policies = split_techniques(policy) or []
-    found = software_router(
-        name, apps=apps, policies=policies, profile=shape, seed=seed, set=dict(values)
+    return compare(
+        *_loaded(workloads, _profile(profile, pps, profile_pps)),
+        world=WORLD,
+        technique=technique,
+        machine=machine,
+        setting=setting,
+        executor=executor,
+        log=log,
+        out=out,
+        fresh=fresh,
+        wide=wide,
+        json=json,
+        quiet=quiet,
+        table="slots" if points else None,
     )
-    if log is not None:
-        asked = found.runs.select("app", "policy").iter_rows()
-        options = {"seed": seed}
-        record(
-            [
-                Job("router", f"{app}@{shape}", name, policy, pairs(values), pairs(options))
-                for app, policy in asked
-            ],
-            log,
-        )
-    runs = _saved(found.runs)
-    if json:
-        print_json("router", {"runs": runs.to_dicts(), "slots": found.slots.to_dicts()})
-        return 0
-    print_frame(found.slots.select(SLOTS) if points else runs.select(RUNS))
-    stdout.print("all watts and times are modelled; saved: against the first policy shown")
-    calibrated = library().router(name, values).spec()["calibrated"]
-    if calibrated:
-        stdout.print(f"calibrated: {', '.join(calibrated)}", markup=False)
-    return 0
 
 
-def _profile(profile: str | None, pps: float | None, file: Path | None) -> str:
-    """The one profile that was asked for, as a text."""
+def _loaded(workloads: Sequence[str], profile: str | None) -> list[str]:
+    """Returns each workload under the profile."""
+    if profile is None:
+        return list(workloads)
+    for workload in workloads:
+        if "@" in workload:
+            raise HalfwinkError(f"`{workload}` has a load already: leave out the profile")
+    return [f"{workload}@{profile}" for workload in workloads or [declared(WORLD)["workload"]]]
+
+
+def _profile(profile: str | None, pps: float | None, file: Path | None) -> str | None:
+    """Returns the one profile that was given, as a text."""
     given = [part for part in (profile, pps, file) if part is not None]
     if len(given) > 1:
         raise HalfwinkError("expected one of --profile, --pps, --profile-pps, not several")
     if pps is not None:
-        return f"{pps:f}pps"
+        return f"{pps:.15g}pps"
     if file is None:
-        return profile or "evaluation"
+        return profile
     lines = read_text(file).splitlines()
     rates: list[str] = []
     for number, line in enumerate(lines, start=1):
@@ -137,13 +126,7 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str:
             raise HalfwinkError(
                 f"{file}:{number}: `{text}`, expected packets per second, 0 to 1e12"
             )
-        rates.append(f"{rate:f}pps")
+        rates.append(f"{rate:.15g}pps")
     if not rates:
         raise HalfwinkError(f"{file}: no rates; expected one on each line")
     return ",".join(rates)
-
-
-def _saved(runs: pl.DataFrame) -> pl.DataFrame:
-    """Adds the power that each run saves against the first policy, in per cent."""
-    first = pl.col("power_w").first().over("app")
-    return runs.with_columns((100 * (1 - pl.col("power_w") / first)).alias("saved_pct"))

@@ -27,7 +27,7 @@ from halfwink.report.ledger import ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.tradeoff_chart import far_out, tradeoff
-from halfwink.summary import SPARED, Summary, summarize
+from halfwink.summary import Summary, summarize
 
 if TYPE_CHECKING:
     from halfwink.results import Results
@@ -87,7 +87,7 @@ def write_report(
         verdict=results.verdict().sentences,
         summary=summary,
         groups=_groups(summary),
-        spare=SPARED,
+        spare=summary.spared,
         sections=[
             {"title": s.title, "text": s.text, "spec": _embedded(s.chart.to_dict())}
             for s in sections

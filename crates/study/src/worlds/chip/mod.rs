@@ -55,7 +55,7 @@ use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, slices, Common, Load, COMMON, LEDGER, SLICES};
 
 /// World: cores, caches and memory, playing instruction traces.
@@ -207,6 +207,10 @@ impl World for Chip {
 
     fn moved(&self) -> &'static [(&'static str, &'static str)] {
         MOVED
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("ev6-4"), workload: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

@@ -13,8 +13,8 @@ use super::{NodeInfo, ProfileInfo};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, text, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::table::{integer, real, short, text, Head, Short, Table, Value};
+use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::load::{Read, ServerLoad};
 use crate::worlds::{interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES};
 
@@ -75,6 +75,14 @@ const KEEPS_UP: f64 = 0.99;
 /// Load of a workload without one, in per cent.
 const USUAL: &str = "30";
 
+/// Columns of the short table.
+const SHORT: &[Short] = &[
+    short("lost_pct", "lost %", 3),
+    short("busy_pct", "busy %", 1),
+    short("package_asleep_pct", "package asleep %", 1),
+    short("keeps_up", "keeps up", 0),
+];
+
 impl World for Node {
     fn name(&self) -> &'static str {
         "node"
@@ -116,6 +124,14 @@ impl World for Node {
 
     fn options(&self) -> &'static [Parameter] {
         OPTIONS
+    }
+
+    fn short(&self) -> &'static [Short] {
+        SHORT
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("golden-cove-56"), workload: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

@@ -1,9 +1,8 @@
 //! Stacks against rate, and applications over a load profile (Niccolini 2012, Fig 4.4, 4.16, 4.17,
 //! 4.19).
 
-use halfwink_router::{Flows, Options, Profile, Run, Traffic};
-use halfwink_techniques::choices;
-use halfwink_techniques::router::{App, Point};
+use halfwink_router::{Flows, Options, Run, Traffic};
+use halfwink_techniques::router::{App, Model, Point};
 use halfwink_units::Time;
 
 use super::profile::RouterProfile;
@@ -18,34 +17,20 @@ const RATES: [f64; 15] =
 /// Shares of the peak rate of all cores.
 const SHARES: [f64; 8] = [0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.2];
 
-/// An evaluation that is asked for on the command line.
-#[derive(Clone, Debug, Default)]
-pub struct RouterQuestion {
-    /// Applications; all if none.
-    pub apps: Vec<String>,
-    /// Techniques, with parameters if there are any; all if none.
-    pub policies: Vec<String>,
-    /// The load over time.
-    pub profile: RouterProfile,
-    /// Seed of all random streams.
-    pub seed: u64,
+/// Options of a run over a load profile.
+pub(super) fn evaluation_options(model: &Model, seed: u64, overall_order: bool) -> Options {
+    Options { batching: true, overall_order, ..Options::all_cores(model, seed) }
 }
 
 impl RouterInfo {
-    /// Returns the traffic that an application receives.
-    pub(super) fn question_traffic(&self, app: &App, question: &RouterQuestion) -> Traffic {
+    /// Returns the traffic of an application over a load profile.
+    pub(super) fn traffic(&self, app: &App, profile: &RouterProfile, seed: u64) -> Traffic {
         let full_pps = 1e6 * self.model.rate_mpps(app, self.model.fastest());
-        let evaluation = &self.model.spec().evaluation;
-        self.evaluation_traffic(app, question.profile.build(evaluation, full_pps, question.seed))
-    }
-
-    /// The evaluation's traffic of an application.
-    fn evaluation_traffic(&self, app: &App, profile: Profile) -> Traffic {
         let e = &self.model.spec().evaluation;
         Traffic {
             train: e.train,
             flows: Flows::Train,
-            ..Traffic::random(&self.model, app, profile)
+            ..Traffic::random(&self.model, app, profile.build(e, full_pps, seed))
         }
     }
 
@@ -55,31 +40,16 @@ impl RouterInfo {
     /// # Errors
     /// If a run's books do not balance.
     pub fn evaluation(&self) -> Result<(Table, Table), StudyError> {
-        let policies = THESIS.iter().map(ToString::to_string).collect();
-        self.query(&RouterQuestion { policies, seed: SEED, ..RouterQuestion::default() })
-    }
-
-    /// Applications under policies over a load profile; and the points of each.
-    ///
-    /// # Errors
-    /// If there is no such application or policy, or a run's books do not balance.
-    pub fn query(&self, question: &RouterQuestion) -> Result<(Table, Table), StudyError> {
-        let spec = self.model.spec();
-        let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
-        let apps = chosen("application", &question.apps, &known)?;
-        let techniques = choices("router", &question.policies)?;
         let mut keys = Vec::new();
         let mut cells = Vec::new();
-        for name in &apps {
-            let app = &spec.apps[*name];
-            for technique in &techniques {
-                keys.push((*name, technique.to_string()));
-                let options = Options::all_cores(&self.model, question.seed);
+        for (name, app) in &self.model.spec().apps {
+            for technique in THESIS {
+                keys.push((name.as_str(), technique));
                 cells.push(Cell {
                     app,
-                    traffic: self.question_traffic(app, question),
-                    policy: policy(&self.model, &technique.to_string())?,
-                    options: Options { batching: true, overall_order: true, ..options },
+                    traffic: self.traffic(app, &RouterProfile::Evaluation, SEED),
+                    policy: policy(&self.model, technique)?,
+                    options: evaluation_options(&self.model, SEED, true),
                 });
             }
         }
@@ -87,16 +57,21 @@ impl RouterInfo {
         Ok(two_tables(&keys, &runs))
     }
 
-    /// Draws the packets of the first application and does nothing with them: how many there are.
+    /// Draws the packets of an application and does nothing with them: how many there are.
     ///
     /// # Errors
     /// If there is no such application.
-    pub fn draw(&self, question: &RouterQuestion) -> Result<u64, StudyError> {
-        let spec = self.model.spec();
-        let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
-        let apps = chosen("application", &question.apps, &known)?;
-        let traffic = self.question_traffic(&spec.apps[apps[0]], question);
-        Ok(traffic.count(question.seed))
+    pub fn draw(&self, app: &str, profile: &RouterProfile, seed: u64) -> Result<u64, StudyError> {
+        Ok(self.traffic(self.app(app)?, profile, seed).count(seed))
+    }
+
+    /// Returns an application by name.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub(super) fn app(&self, name: &str) -> Result<&App, StudyError> {
+        let known = self.model.spec().apps.keys().map(String::as_str);
+        self.model.app(name).ok_or_else(|| StudyError::unknown("application", name, known))
     }
 
     /// Stacks against rate: one core and all, 64 and 1024 bytes.
@@ -147,24 +122,7 @@ impl RouterInfo {
     }
 }
 
-fn chosen<'a>(
-    what: &'static str,
-    wanted: &[String],
-    known: &[&'a str],
-) -> Result<Vec<&'a str>, StudyError> {
-    if wanted.is_empty() {
-        return Ok(known.to_vec());
-    }
-    let find = |name: &String| known.iter().find(|k| *k == name).copied();
-    wanted
-        .iter()
-        .map(|name| {
-            find(name).ok_or_else(|| StudyError::unknown(what, name, known.iter().copied()))
-        })
-        .collect()
-}
-
-fn two_tables(keys: &[(&str, String)], runs: &[Run]) -> (Table, Table) {
+fn two_tables(keys: &[(&str, &str)], runs: &[Run]) -> (Table, Table) {
     let mut table = Table::new(
         &[
             &[text("app"), text("policy"), integer("offered")][..],
@@ -175,13 +133,13 @@ fn two_tables(keys: &[(&str, String)], runs: &[Run]) -> (Table, Table) {
     );
     let mut slots = super::slot_table(&[text("app"), text("policy")]);
     for ((app, policy), run) in keys.iter().zip(runs) {
-        let mut row: Vec<Value> = vec![(*app).into(), policy.as_str().into(), run.received.into()];
+        let mut row: Vec<Value> = vec![(*app).into(), (*policy).into(), run.received.into()];
         row.extend(super::run_values(run));
         let cores = run.slots.iter().map(|slot| slot.cores).sum::<f64>() / run.slots.len() as f64;
         row.extend([run.reordered_overall.into(), cores.into()]);
         table.push(row);
         for (n, slot) in run.slots.iter().enumerate() {
-            let mut row: Vec<Value> = vec![(*app).into(), policy.as_str().into()];
+            let mut row: Vec<Value> = vec![(*app).into(), (*policy).into()];
             row.extend(super::slot_values(n, slot));
             slots.push(row);
         }

@@ -2,16 +2,16 @@
 
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_router::{simulate_controlled, Options};
+use halfwink_router::simulate_controlled;
 use halfwink_techniques::{Choice, Parameter};
 
-use super::{slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
-use super::{SEED, SLOT_COLUMNS};
+use super::evaluation::evaluation_options;
+use super::{slot_table, slot_values, RouterInfo, RouterProfile, SEED, SLOT_COLUMNS};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::table::{integer, real, short, Head, Short, Table, Value};
+use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
@@ -25,14 +25,23 @@ struct RouterJob {
     router: RouterInfo,
     choice: Choice,
     app: String,
-    question: RouterQuestion,
+    profile: RouterProfile,
+    seed: u64,
+    /// True if packets are counted that leave after any later one.
+    overall_order: bool,
 }
 
-const OPTIONS: &[Parameter] = &[Parameter::whole("seed", SEED, (0, u64::MAX))
-    .about("of all random streams", "one fixed stream, so that runs repeat")];
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("seed", SEED, (0, u64::MAX))
+        .about("of all random streams", "one fixed stream, so that runs repeat"),
+    Parameter::words("order", &["flow", "all"]).about(
+        "which packets that leave after a later one are counted: of a flow, or of all as well",
+        "counting all takes a fifth longer",
+    ),
+];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 17] = [
+const OWN: [Head; 18] = [
     integer("seed"),
     integer("offered"),
     real("cores"),
@@ -46,10 +55,21 @@ const OWN: [Head; 17] = [
     real("latency_max_us"),
     integer("lost"),
     integer("reordered"),
+    integer("reordered_overall"),
     real("interrupts_per_s"),
     integer("changes"),
     real("c0_pct"),
     integer("queued"),
+];
+
+/// Columns of the short table.
+const SHORT: &[Short] = &[
+    short("lost_pct", "lost %", 3),
+    short("cores", "cores", 2),
+    short("latency_p50_us", "p50 us", 1),
+    short("latency_max_us", "max us", 1),
+    short("reordered", "reordered", 0),
+    short("changes", "changes", 0),
 ];
 
 impl World for Router {
@@ -62,7 +82,7 @@ impl World for Router {
     }
 
     fn command(&self, technique: &str) -> String {
-        format!("halfwink router --policy {technique}")
+        format!("halfwink router -t {technique}")
     }
 
     fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
@@ -94,6 +114,14 @@ impl World for Router {
         halfwink_techniques::router::MOVED
     }
 
+    fn short(&self) -> &'static [Short] {
+        SHORT
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("westmere"), workload: Some("ipv4") }
+    }
+
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
         vec![
             ("run", [&COMMON[..], &OWN].concat()),
@@ -112,18 +140,15 @@ impl World for Router {
         let seed = settings.options.number("seed") as u64;
         let router = library.router(&job.machine, &settings.machine)?;
         let (app, profile) = job.workload.split_once('@').unwrap_or((&job.workload, "evaluation"));
-        if router.model.app(app).is_none() {
-            let known = router.model.spec().apps.keys().map(String::as_str);
-            return Err(StudyError::unknown("application", app, known));
-        }
-        let profile = RouterProfile::parse(profile)?;
-        let question = RouterQuestion { profile, seed, ..RouterQuestion::default() };
+        router.app(app)?;
         Ok(Box::new(RouterJob {
             workload: job.workload.clone(),
             app: app.to_owned(),
             router,
             choice: settings.choice,
-            question,
+            profile: RouterProfile::parse(profile)?,
+            seed,
+            overall_order: settings.options.word("order") == "all",
         }))
     }
 
@@ -145,7 +170,7 @@ impl World for Router {
 impl RouterJob {
     fn traffic(&self) -> halfwink_router::Traffic {
         let app = &self.router.model.spec().apps[&self.app];
-        self.router.question_traffic(app, &self.question)
+        self.router.traffic(app, &self.profile, self.seed)
     }
 }
 
@@ -170,8 +195,7 @@ impl Prepared for RouterJob {
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let model = &self.router.model;
         let traffic = self.traffic();
-        let options = Options::all_cores(model, self.question.seed);
-        let options = Options { batching: true, ..options };
+        let options = evaluation_options(model, self.seed, self.overall_order);
         let app = &model.spec().apps[&self.app];
         let policy = logs.scaling(0, self.choice.scaling(model)?);
         let run = simulate_controlled(model, app, &traffic, policy, options, control)
@@ -195,8 +219,8 @@ impl Prepared for RouterJob {
         let [power_low, power_high] = ends(interval(run.precision.power_w, 1.0));
         let cores = run.slots.iter().map(|slot| slot.cores).sum::<f64>() / run.slots.len() as f64;
         let latency = &run.latency;
-        let own: [Value; 17] = [
-            self.question.seed.into(),
+        let own: [Value; 18] = [
+            self.seed.into(),
             run.received.into(),
             cores.into(),
             (100.0 * run.lost as f64 / run.received.max(1) as f64).into(),
@@ -209,6 +233,7 @@ impl Prepared for RouterJob {
             latency.max_us().into(),
             run.lost.into(),
             run.reordered.into(),
+            run.reordered_overall.into(),
             (run.interrupts as f64 / run.duration.as_s()).into(),
             run.changes.into(),
             (100.0 * run.residency("c0")).into(),

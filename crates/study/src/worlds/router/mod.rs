@@ -8,7 +8,6 @@ mod points;
 mod profile;
 mod sleep;
 
-pub use evaluation::RouterQuestion;
 pub use job::Router;
 pub use profile::{Load, RouterProfile};
 

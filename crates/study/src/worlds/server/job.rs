@@ -11,7 +11,7 @@ use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, Server
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, text, Head, Table, Value};
+use crate::table::{integer, real, short, text, Head, Short, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::load::Read;
 use crate::worlds::{
@@ -86,6 +86,9 @@ const SLOTS: [Head; 7] = [
     real("big_share"),
 ];
 
+/// Columns of the short table.
+const SHORT: &[Short] = &[short("lost_pct", "lost %", 3), short("keeps_up", "keeps up", 0)];
+
 impl World for Server {
     fn name(&self) -> &'static str {
         "server"
@@ -124,6 +127,10 @@ impl World for Server {
 
     fn moved(&self) -> &'static [(&'static str, &'static str)] {
         halfwink_techniques::server::MOVED
+    }
+
+    fn short(&self) -> &'static [Short] {
+        SHORT
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

@@ -10,7 +10,7 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::Load as Arrival;
 use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
@@ -209,6 +209,10 @@ impl World for Storage {
 
     fn options(&self) -> &'static [Parameter] {
         OPTIONS
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("westmere-ex"), workload: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

@@ -11,7 +11,7 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{real, text, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
@@ -97,6 +97,10 @@ impl World for Switching {
 
     fn options(&self) -> &'static [Parameter] {
         OPTIONS
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("alpha@sim-cs"), workload: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
