@@ -5,8 +5,6 @@ use halfwink_policy::StuckTimer;
 use halfwink_techniques::Error;
 use halfwink_trace::TraceError;
 
-use crate::world::command_of;
-
 /// Why a question cannot be answered, in one line for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
@@ -58,10 +56,9 @@ impl From<Error> for StudyError {
         match error {
             Error::Input(error) => StudyError::Input(error),
             Error::Usage(message) => StudyError::Usage(message),
-            // Worlds know the commands that take their techniques.
-            Error::OtherWorld { ref name, world, .. } => {
-                StudyError::Usage(format!("{error}; {}", command_of(world, name)))
-            }
+            Error::OtherWorld { ref asked, .. } => StudyError::Usage(format!(
+                "{error}; `halfwink list techniques --world {asked}` shows what is"
+            )),
             Error::Unknown { .. } | Error::Io { .. } => StudyError::Name(error),
         }
     }

@@ -10,11 +10,14 @@ mod error;
 mod experiments;
 #[cfg(test)]
 mod fault_seeds;
+mod job;
 mod library;
 mod live_circuits;
 mod logs;
 mod mutant;
 mod parallel;
+mod prepared;
+mod replay;
 mod study;
 mod table;
 mod target;
@@ -28,17 +31,17 @@ pub use halfwink_engine::RunControl;
 pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_server::Goal;
 pub use halfwink_trace::IoCounts;
+pub use job::Job;
 pub use library::{Library, MachineInfo, WorkloadInfo};
 pub use live_circuits::LiveFabric;
-pub use logs::{beside, replay, Logs};
+pub use logs::Logs;
 pub use mutant::Mutant;
+pub use prepared::{run_together, PreparedJob};
+pub use replay::{beside, replay};
 pub use study::{Plot, Study};
 pub use table::{Column, Head, Kind, Short, Table, Value};
 pub use target::{Class, Compute, Source, Target, Tolerance, Verdict, Work as PublishedWork};
-pub use world::{
-    run_together, world, Control, Defaults, Job, Named, Prepared, PreparedJob, Tables, Work, World,
-    WORLDS,
-};
+pub use world::{Control, Defaults, Named, Prepared, Tables, Work, World};
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
     closed_form, Accuracy, CaseAnswer, ChangePct, Decisions, EntryModel, Fact, FitRow, Interval,
@@ -46,6 +49,7 @@ pub use worlds::chip::{
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
+pub use worlds::list::{world, WORLDS};
 pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,

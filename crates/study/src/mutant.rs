@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::{read, Library};
 use crate::target::{Work, AREAS};
-use crate::world::Job;
 
 /// One way to break descriptions of machines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

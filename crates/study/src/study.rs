@@ -9,8 +9,10 @@ use toml::Spanned;
 
 use crate::design::{grid, Design, DesignFile};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::{read, Library};
-use crate::world::{world, Job, World};
+use crate::world::World;
+use crate::worlds::list::world;
 
 /// Runs of a study, at most: as many results are read and drawn in one piece.
 const MOST_RUNS: u128 = 1_000_000;

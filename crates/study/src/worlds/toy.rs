@@ -12,11 +12,12 @@ use halfwink_techniques::{GatingContext, Make, Parameter};
 use halfwink_units::{Energy, Power, Time};
 
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{integer, Head, Table};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
+use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
 /// World: one queue, one machine that sleeps.
 pub struct Toy;

@@ -190,9 +190,10 @@ pub(super) fn segregation_policy(
 
 #[cfg(test)]
 mod tests {
+    use crate::job::Job;
     use crate::library::Library;
     use crate::table::{Table, Value};
-    use crate::world::{Control, Job, Tables};
+    use crate::world::{Control, Tables};
 
     fn library() -> Library {
         Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

@@ -52,11 +52,12 @@ use self::tables::{
 };
 use self::workload::Workload;
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::{Library, MachineInfo};
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ends, interval, ledger, slices, Common, Load, COMMON, LEDGER, SLICES};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{ends, interval, ledger, slices, Common, Load, COMMON, LEDGER, SLICES};
 
 /// World: cores, caches and memory, playing instruction traces.
 pub struct Chip;

@@ -115,9 +115,10 @@ pub(super) fn segregation_table(result: &RunResult) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use crate::job::Job;
     use crate::library::Library;
     use crate::table::Value;
-    use crate::world::{Control, Job, Tables};
+    use crate::world::{Control, Tables};
     use crate::StudyError;
 
     fn play(technique: &str, set: &[(&str, &str)]) -> Result<Tables, StudyError> {

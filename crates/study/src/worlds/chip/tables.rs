@@ -11,7 +11,7 @@ use halfwink_trace::{exception_name, syscall_name};
 use halfwink_units::{Energy, Time, LINE_BYTES};
 
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::worlds::{interval, Intervals};
+use crate::worlds::common::{interval, Intervals};
 
 /// Counts of caches, branches and memory, by component and mode.
 pub(crate) const COUNTERS: [Head; 4] =

@@ -93,8 +93,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::job::Job;
     use crate::library::Library;
-    use crate::world::{run_together, Control, Job, PreparedJob};
+    use crate::prepared::{run_together, PreparedJob};
+    use crate::world::Control;
     use crate::worlds::chip::adapt::Joint;
     use halfwink_techniques::{techniques, Choice, Gating, Make};
 

@@ -12,11 +12,12 @@ use halfwink_units::Time;
 
 use super::FabricInfo;
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, Load, COMMON, LEDGER};
+use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{ledger, Common, Load, COMMON, LEDGER};
 
 /// World: racks, hosts, circuits that they use by turns.
 pub struct Fabric;

@@ -11,12 +11,15 @@ use halfwink_units::Time;
 
 use super::{NodeInfo, ProfileInfo};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, text, Head, Short, Table, Value};
-use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{
+    interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+};
 use crate::worlds::load::{Read, ServerLoad};
-use crate::worlds::{interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES};
 
 /// World: a server of today under an open load.
 pub struct Node;

@@ -1,9 +1,11 @@
 use halfwink_engine::RunControl;
 
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::Value;
-use crate::world::{world, Control, Job, Tables};
+use crate::world::{Control, Tables};
+use crate::worlds::list::world;
 use halfwink_techniques::choices;
 
 fn library() -> Library {
@@ -166,7 +168,7 @@ fn a_log_replays_to_the_same_rests() {
         let control = Control { log: Some(path.clone()), ..Control::default() };
         let prepared = job("exponential@20", "golden-cove-56", technique).prepare(&library());
         prepared.unwrap().run(&control).unwrap();
-        let report = crate::logs::replay(&library(), &path, None).unwrap();
+        let report = crate::replay::replay(&library(), &path, None).unwrap();
         assert!(report.first_difference.is_none(), "{technique}: {report:?}");
         assert!(report.actions > 100, "{technique}: {report:?}");
     }

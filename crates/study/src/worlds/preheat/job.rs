@@ -8,11 +8,12 @@ use halfwink_units::Time;
 
 use super::{failed, policy, PreheatInfo, SEED};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
+use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
 /// World: a server that sleeps, loses its caches, and has them loaded before the next packet.
 pub struct Preheat;

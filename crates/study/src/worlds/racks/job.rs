@@ -12,12 +12,13 @@ use halfwink_units::Time;
 use super::results::{run_row, sizes, OWN, SIZES};
 use super::source::{needs_of, Source};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::Head;
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{ledger, COMMON, LEDGER};
 use crate::worlds::fabric::FabricInfo;
-use crate::worlds::{ledger, COMMON, LEDGER};
 
 /// World: flows between racks that share circuits.
 pub struct Racks;

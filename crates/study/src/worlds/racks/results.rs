@@ -4,7 +4,7 @@ use halfwink_fabric::flows::{Run, Traffic};
 use halfwink_units::Time;
 
 use crate::table::{integer, real, Head, Table, Value};
-use crate::worlds::{Common, Load};
+use crate::worlds::common::{Common, Load};
 
 /// Columns of a run beside the common ones.
 pub(super) const OWN: [Head; 17] = [

@@ -8,11 +8,12 @@ use halfwink_techniques::{Choice, Parameter};
 use super::evaluation::evaluation_options;
 use super::{slot_table, slot_values, RouterInfo, RouterProfile, SEED, SLOT_COLUMNS};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, Head, Short, Table, Value};
-use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
 

@@ -9,14 +9,15 @@ use halfwink_units::Time;
 
 use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, text, Head, Short, Table, Value};
-use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::load::Read;
-use crate::worlds::{
+use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
+use crate::worlds::load::Read;
 
 /// World: requests, queues, a small and a big machine.
 pub struct Server;

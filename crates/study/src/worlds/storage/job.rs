@@ -7,12 +7,13 @@ use halfwink_techniques::{Choice, Parameter, Values};
 
 use super::StorageInfo;
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::Load as Arrival;
-use crate::worlds::{ledger, slices, Common, COMMON, LEDGER, SLICES};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::Load as Arrival;
+use crate::worlds::common::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 
 /// World: block I/Os on machines of several sockets.
 pub struct Storage;

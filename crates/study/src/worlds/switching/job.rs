@@ -8,11 +8,12 @@ use halfwink_techniques::{Choice, Make, Modifier, Parameter};
 use super::programs::{core_values, CORES};
 use super::{SwitchingInfo, SEED};
 use crate::error::StudyError;
+use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{real, text, Head, Table, Value};
-use crate::world::{Defaults, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::common::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
 

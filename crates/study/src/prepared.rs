@@ -1,0 +1,192 @@
+//! Jobs whose names were found: their keys, and runs of one or of several together.
+
+use std::time::Instant;
+
+use halfwink_engine::RunControl;
+use halfwink_techniques::{Choice, Error, Values};
+use halfwink_units::Time;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::StudyError;
+use crate::job::Job;
+use crate::library::Library;
+use crate::logs::Logs;
+use crate::table::{Table, Value};
+use crate::world::{Control, Prepared, Settings, Tables, Work, World};
+use crate::worlds::list::{command_of, world};
+
+/// Digest of the sources that results depend on, made when this crate is built: two builds of the
+/// same models share their results.
+const MODEL: &str = env!("HALFWINK_MODEL_DIGEST");
+
+/// A job whose names were found, with what is the same in every world.
+pub struct PreparedJob {
+    job: Job,
+    choice: Choice,
+    technique: String,
+    options: String,
+    pub(crate) prepared: Box<dyn Prepared>,
+}
+
+impl Job {
+    /// Finds everything that the job names.
+    ///
+    /// # Errors
+    /// The first name or setting that does not exist, or a workload that does not fit the machine.
+    pub fn prepare(&self, library: &Library) -> Result<PreparedJob, StudyError> {
+        let world = world(&self.world)?;
+        let broken = library.mutant().map(|mutant| mutant.broken_job(self));
+        let job = broken.as_ref().unwrap_or(self);
+        let settings = job.settings(world)?;
+        let (choice, options) = (settings.choice.clone(), settings.options.to_string());
+        let prepared = world.prepare(library, job, settings)?;
+        let technique = choice.to_string();
+        Ok(PreparedJob { job: self.clone(), choice, technique, options, prepared })
+    }
+
+    pub(crate) fn settings(&self, world: &dyn World) -> Result<Settings, StudyError> {
+        let mut choice = Choice::parse(world.name(), &self.technique).map_err(elsewhere)?;
+        let mut options = Values::of(world.options());
+        let mut machine = Vec::new();
+        for (path, value) in self.options.iter().chain(&self.set) {
+            if options.knows(path) {
+                options.set(path, value).map_err(StudyError::Usage)?;
+            } else if !choice.sweep(world.name(), path, value)? {
+                if let Some((_, now)) = world.moved().iter().find(|(old, _)| old == path) {
+                    let message = format!("`{path}` is no longer a machine's; write `{now}` now");
+                    return Err(StudyError::Usage(message));
+                }
+                machine.push((path.clone(), value.clone()));
+            }
+        }
+        Ok(Settings { choice, options, machine })
+    }
+}
+
+impl PreparedJob {
+    /// The names that it was prepared from.
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The technique with its parameters, in its one spelling.
+    #[must_use]
+    pub fn technique(&self) -> &str {
+        &self.technique
+    }
+
+    /// Identifies the result: equal for jobs that must give the same, and of content alone.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let (world, identity) = (&self.job.world, self.prepared.identity());
+        let (technique, options) = (&self.technique, &self.options);
+        // Names are left out: the same work under two names (the baseline at each point of a sweep
+        // that is not about it) is done once.
+        let text = format!("{MODEL}\n{world}\n{technique}\n{options}\n{identity}");
+        format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
+
+    /// Returns how much it will play.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.prepared.work()
+    }
+
+    /// The machine description as it will be used.
+    #[must_use]
+    pub fn machine_text(&self) -> &str {
+        self.prepared.machine_text()
+    }
+
+    /// Plays it: the world's tables, and `host` with what the host took, which no kept result
+    /// holds. A log that was asked for ends with a footer if and only if the run was whole.
+    ///
+    /// # Errors
+    /// If the run is stopped, an input is damaged, the model fails, or the log cannot be written.
+    pub fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+        let begun = Instant::now();
+        let logs = Logs::of(&self.job, &self.choice, control.log.as_deref())?;
+        let tables = self.prepared.run(&control.run, &logs)?;
+        logs.end(duration(&tables))?;
+        Ok(self.with_host(tables, begun.elapsed().as_secs_f64()))
+    }
+
+    /// Returns its tables with one more, of the time that the host took for them.
+    fn with_host(&self, mut tables: Tables, host_s: f64) -> Tables {
+        let work = self.work();
+        let host = Table::row(vec![
+            ("host_s", host_s.into()),
+            ("rate", (work.amount as f64 / host_s).into()),
+            ("unit", Value::from(work.unit)),
+        ]);
+        tables.push(("host", host));
+        tables
+    }
+
+    /// Returns the pace of the job. Jobs of one pace may share a run ([`run_together`]); a job
+    /// without one runs alone.
+    #[must_use]
+    pub fn pace(&self) -> Option<String> {
+        let pace = self.prepared.pace()?;
+        Some(format!("{}\n{}\n{pace}", self.job.world, self.options))
+    }
+}
+
+/// Plays jobs in as few runs as it takes: the first, and with it every other of its [pace] that
+/// turns out to be the same run; then the first of those that are left. Each result is that of a
+/// run of its own, to the bit; `host` has a job's share of the time that its run took.
+///
+/// [pace]: PreparedJob::pace
+///
+/// # Errors
+/// Of each job as [`PreparedJob::run`].
+pub fn run_together(
+    jobs: &[&PreparedJob],
+    control: &RunControl,
+) -> Vec<Result<Tables, StudyError>> {
+    let mut found: Vec<Option<Result<Tables, StudyError>>> = jobs.iter().map(|_| None).collect();
+    while let Some(first) = found.iter().position(Option::is_none) {
+        let begun = Instant::now();
+        let pace = jobs[first].pace();
+        let is_with = |n: &usize| found[*n].is_none() && pace.is_some() && jobs[*n].pace() == pace;
+        let with: Vec<usize> = (first + 1..jobs.len()).filter(is_with).collect();
+        let others: Vec<&dyn Prepared> = with.iter().map(|&n| &*jobs[n].prepared).collect();
+        let (tables, followed) = match jobs[first].prepared.run_together(&others, control) {
+            Ok(run) => run,
+            Err(error) => {
+                found[first] = Some(Err(error));
+                continue;
+            }
+        };
+        let numbers = [first].into_iter().chain(with);
+        let run: Vec<(usize, Tables)> = numbers
+            .zip([Some(tables)].into_iter().chain(followed))
+            .filter_map(|(n, tables)| Some((n, tables?)))
+            .collect();
+        let share_s = begun.elapsed().as_secs_f64() / run.len() as f64;
+        for (n, tables) in run {
+            found[n] = Some(Ok(jobs[n].with_host(tables, share_s)));
+        }
+    }
+    found.into_iter().flatten().collect()
+}
+
+/// Length of a run, as its tables say.
+fn duration(tables: &Tables) -> Time {
+    let run = tables.iter().find(|(name, _)| *name == "run");
+    match run.and_then(|(_, table)| table.get(0, "duration_s")) {
+        Some(Value::Real(seconds)) => Time::from_ns(seconds * 1e9),
+        _ => Time::ZERO,
+    }
+}
+
+/// Adds the command that plays a technique of another world.
+fn elsewhere(error: Error) -> StudyError {
+    match &error {
+        Error::OtherWorld { name, world, .. } => {
+            StudyError::Usage(format!("{error}; {}", command_of(world, name)))
+        }
+        _ => error.into(),
+    }
+}
