@@ -5,13 +5,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use halfwink_eventlog::Tap;
 use halfwink_policy::scaling::{Action, Event, Rest, ScalingPolicy};
 use halfwink_policy::{Host, Snapshot};
 use halfwink_units::Time;
 
 use halfwink_live::clock::{ticks, Rate};
 
-use super::EventLog;
+/// Log of its policy's events and actions.
+pub type EventLog = Tap<Event, Action>;
 
 /// The policy and its surroundings.
 pub struct Control {

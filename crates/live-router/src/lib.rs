@@ -50,15 +50,15 @@ pub use port::Io;
 pub use report::{PortReport, Report, WorkerReport};
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use halfwink_dataplane::Forwarder;
-use halfwink_eventlog::Tap;
-use halfwink_policy::scaling::{Action, Event, ScalingPolicy};
+use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_units::Time;
 
+pub use control::EventLog;
 use control::{Clock, Control};
 use halfwink_live::clock::Rate;
 use halfwink_live::sys::CpuSet;
@@ -91,9 +91,6 @@ pub fn features() -> Vec<halfwink_live::probe::Feature> {
     found.push(keys::feature());
     found
 }
-
-/// Log of its policy's events and actions.
-pub type EventLog = Tap<Event, Action>;
 
 /// A router at work. Dropping it stops it.
 pub struct Router {
@@ -301,8 +298,4 @@ fn chunks(config: &Config) -> u32 {
         .sum();
     let workers = u32::from(config.workers) * (config.queue as u32 + 512);
     lanes * port::CHUNKS_OF_A_LANE + workers + 1024
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

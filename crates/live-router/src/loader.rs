@@ -10,7 +10,7 @@ use super::config::{Config, FIXED};
 use super::interface::Interface;
 use super::keeper::Keeper;
 use super::keys::Table;
-use super::locked;
+use super::sync::locked;
 use halfwink_live::program::config::{changes, refuse};
 
 /// The settings of a router, and where they come from.

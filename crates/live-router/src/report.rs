@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::meter::Residency;
 use super::port::Io;
-use super::{locked, Router};
+use super::sync::locked;
+use super::Router;
 
 /// Counts and times since the start.
 #[derive(Clone, Debug, Serialize)]

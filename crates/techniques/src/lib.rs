@@ -17,6 +17,7 @@
 
 pub mod block;
 mod choice;
+mod context;
 mod descriptions;
 mod error;
 mod list;
@@ -28,6 +29,7 @@ pub mod server;
 mod slot;
 
 pub use choice::Choice;
+pub use context::{CircuitsContext, CompletionContext, GatingContext};
 pub use descriptions::{read_text, Described, Descriptions, Stamp};
 pub use error::Error;
 pub use list::{
@@ -35,5 +37,5 @@ pub use list::{
     Preheating, Segregation, Technique,
 };
 pub use parameter::{Default, Parameter, Range, Setting, Values};
-pub use rows::{Availability, Available, CircuitsContext, CompletionContext, GatingContext};
+pub use rows::{Availability, Available};
 pub use slot::Slot;

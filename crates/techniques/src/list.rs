@@ -14,8 +14,9 @@ use halfwink_policy::segregation::{Replacement, SegregationPolicy};
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_units::Time;
 
+use crate::context::{CircuitsContext, CompletionContext, GatingContext};
 use crate::node::NodePart;
-use crate::rows::{self, Available, CircuitsContext, CompletionContext, GatingContext};
+use crate::rows::{self, Available};
 use crate::{router, server, Choice, Error, Parameter, Slot};
 
 /// A way to save energy that can be compared with others.

@@ -5,7 +5,8 @@ use std::io;
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Stream};
 
-use super::{Backend, Extent, Ram, Window};
+use super::device::{Backend, Extent, Window};
+use super::ram::Ram;
 
 /// assumption: of a device's latency three quarters are always the same, and the rest is drawn from
 /// an exponential distribution.

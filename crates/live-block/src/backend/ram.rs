@@ -5,8 +5,8 @@ use std::io;
 
 use halfwink_live::sys;
 
+use super::device::{Backend, Extent, Window};
 use super::written::Written;
-use super::{Backend, Extent, Window};
 
 /// A device of fresh memory, zero at first; pages that were never written take none.
 ///

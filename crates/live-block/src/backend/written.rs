@@ -9,7 +9,7 @@ use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use halfwink_live::sys;
 
-use super::{append, Extent};
+use super::device::{append, Extent};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;

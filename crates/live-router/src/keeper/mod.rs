@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use halfwink_dataplane::{AeadKey, AssociationId, Bell, Direction, NumberRecord, Numbers};
 
-use super::locked;
+use super::sync::locked;
 use file::RecordFile;
 use kept::Kept;
 

@@ -10,7 +10,8 @@ use halfwink_policy::scaling::{Governor, LadderCore, MenuCore, TeoCore};
 use halfwink_units::Time;
 
 use super::availability::{silicon, today};
-use super::gating::{GatingContext, GATING};
+use super::gating::GATING;
+use crate::context::GatingContext;
 use crate::{Change, Choice, Delays, Gating, Make, Modifier, Parameter, Slot, Technique};
 
 const GOVERNOR: &[Parameter] = &[

@@ -4,22 +4,8 @@ use halfwink_policy::circuits::{Choose, Needed, Plan, Still, Turns, Week, WeekPa
 use halfwink_units::Time;
 
 use super::availability::{silicon, today, usual};
+use crate::context::CircuitsContext;
 use crate::{Choice, Make, Parameter, Technique};
-
-/// A fabric as policies of circuits know it.
-#[derive(Clone, Copy, Debug)]
-pub struct CircuitsContext {
-    /// From the end of one day to the begin of the next, in microseconds.
-    pub night_us: f64,
-    /// Shortest day, in microseconds.
-    pub shortest_day_us: f64,
-    /// Rate of a port of a switch, in gigabits per second.
-    pub port_gbps: f64,
-    /// Hosts on it, or racks.
-    pub hosts: u16,
-    /// The number of such switches.
-    pub planes: u8,
-}
 
 const DAY: Parameter = Parameter::number("day_us", "us", 123.5, (1e-3, 1e9))
     .about("length of a day", "Strong 2013, Sec 4.5.1");

@@ -9,16 +9,8 @@ use halfwink_policy::scaling::{Depth, L3fwdPause, Napi, Polling, ScalingPolicy, 
 use halfwink_units::Time;
 
 use super::availability::{kernel, silicon, today, usual};
+use crate::context::CompletionContext;
 use crate::{Choice, Error, Make, Parameter, Technique};
-
-/// The properties of a machine that its policies of completions are told.
-#[derive(Clone, Debug)]
-pub struct CompletionContext {
-    /// The machine's CPUs.
-    pub topology: Topology,
-    /// The CPU that takes the device's interrupts.
-    pub hears: u16,
-}
 
 /// Names of ways to rest, for messages.
 const RESTS: &str = "auto, own, gather, interrupt, polling, suricata, l3fwd-pause";

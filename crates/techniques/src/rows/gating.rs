@@ -1,31 +1,15 @@
 //! When a core, or part of one, sleeps; and how fast it runs instead.
 
 use halfwink_policy::gating::{
-    AdaptiveIdle, AlwaysOn, Costs, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
-    IdleMenu, IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching,
-    SwitchingParameters, Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate, IdleMenu,
+    IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching, SwitchingParameters, Tap,
+    WakeFor,
 };
-use halfwink_policy::scaling::IdleStates;
 use halfwink_units::Time;
 
 use super::availability::{bound, kernel, silicon, today, usual};
+use crate::context::GatingContext;
 use crate::{Change, Choice, Delays, Gating, Make, Parameter, Plan, Slot, Technique};
-
-/// The properties of a core that a world tells to the techniques that put it to sleep.
-#[derive(Clone, Copy, Debug)]
-pub struct GatingContext {
-    /// Costs of going to sleep and waking up.
-    pub costs: Costs,
-    /// Loads that may wait for memory at once.
-    pub token_entries: usize,
-    /// Time until an access has missed the last cache, and time that memory takes from there (both
-    /// 0 in a world without memory).
-    pub memory: [Time; 2],
-    /// The idle states that its machine may use; none where it names none.
-    pub idle_states: Option<IdleStates>,
-    /// True if a core without a thread powers down while others have theirs.
-    pub power_down: bool,
-}
 
 /// What most of these are: gating of the machine as it is, run once.
 pub(super) const GATING: Gating = Gating {

@@ -15,10 +15,7 @@ mod switching;
 mod wake_up;
 
 pub use availability::{Availability, Available};
-pub use circuits::CircuitsContext;
 pub(crate) use completion::resting;
-pub use completion::CompletionContext;
-pub use gating::GatingContext;
 
 use crate::Technique;
 
