@@ -60,7 +60,10 @@ def needs(technique: str, world: str) -> str:
 
 def how(technique: str, world: str) -> str:
     """Returns the way to get what a technique needs, in one line; empty where none is known."""
-    return _available(world).get(technique.split("+")[0].split(":")[0], ("", "", False))[1]
+    known = _available(world)
+    most = needs(technique, world)
+    parts = [known.get(part.split(":")[0], ("", "", False)) for part in technique.split("+")]
+    return " and ".join(dict.fromkeys(told for need, told, _ in parts if need == most and told))
 
 
 def usual(world: str) -> str | None:
@@ -326,6 +329,14 @@ class Group:
         good = {name: value for name, value in saved.items() if value >= least}
         soon = AS_SOON * min(_time(self.rows[name]) for name in good)
         return max((n for n in good if _time(self.rows[n]) <= soon), key=lambda name: good[name])
+
+    @cached_property
+    def leaner(self) -> str | None:
+        """A technique of today that keeps the limits and uses less than the reference, which
+        answers sooner."""
+        names = [n for n in self.kept if self.needs(n) == "today" and self.beats(n, self.today)]
+        saved = {n: s.value for n in names if (s := self.saving(n, self.today))}
+        return max(saved, key=lambda name: saved[name], default=None)
 
     def beats(self, ours: str, other: str) -> bool:
         """Returns whether one takes less energy than another, beyond what chance may do."""

@@ -8,6 +8,7 @@ hw.stated_profile("mine", mean_us=200, cv=1.5)  # without one
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 import tomllib
@@ -129,9 +130,9 @@ class RequestProfile:
         lines = [f"# {note}" for note in self.notes]
         lines += [
             "schema = 1",
-            f'workload = "{self.workload}"',
-            f'core = "{self.core}"',
-            f'made_by = "{self.made_by}"',
+            f"workload = {_quoted(self.workload)}",
+            f"core = {_quoted(self.core)}",
+            f"made_by = {_quoted(self.made_by)}",
             f"requests = {self.requests}",
             f"service_us = {self.law}",
         ]
@@ -154,7 +155,7 @@ class RequestProfile:
             lines += [
                 "",
                 "[[variants]]",
-                f'technique = "{variant.technique}"',
+                f"technique = {_quoted(variant.technique)}",
                 f"time = {variant.time:.6g}",
                 f"power = {variant.power:.6g}",
                 f"shared = {variant.shared:.6g}",
@@ -250,6 +251,11 @@ def profile(
             f"under way in the mean. Mean latency {known}. {how}",
         ),
     )
+
+
+def _quoted(text: str) -> str:
+    """A text as TOML has it, whose escapes are those of JSON."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _within(techniques: Sequence[str]) -> list[str]:

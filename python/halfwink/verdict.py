@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from halfwink import wording
-from halfwink.judgement import LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
+from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
 from halfwink.paired import Saving
 from halfwink.relate import KEYS
 from halfwink.summary import energy, fixed, has_assumed
@@ -132,24 +132,9 @@ class Judged:
         return self.base.get("power_basis") == "assumed"
 
     @cached_property
-    def beyond(self) -> dict[str, str]:
-        """By what it needs, the technique that saves most of what the best of today takes."""
-        found: dict[str, str] = {}
-        for need in WITH:
-            names = [n for n in self.group.kept if self.group.needs(n) == need]
-            best = self.group.best(names, self.today)
-            if best is not None:
-                found[need] = best
-        return found
-
-    @cached_property
     def winner(self) -> str:
         """The technique with the least energy of all that keep the limits."""
-        best = self.today
-        for name in self.beyond.values():
-            if self.group.beats(name, self.today) and self.group.beats(name, best):
-                best = name
-        return best
+        return next(reversed(self.added.values()), self.today)
 
     @cached_property
     def greedy(self) -> str | None:
@@ -206,7 +191,7 @@ class Judged:
             unit = self.base["unit_of_work"]
             now, then = (self.group.rows[n]["energy_j_per_unit"] for n in (today, base))
             amount = f"{percents(self.saved(today, base))} less than {base}"
-            line = f"{today} uses the least energy of what runs today"
+            line = f"{today} uses {self.near}the least energy of what runs today"
             cost = cost_of(self.group.rows[today], self.base)
             if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({energy(now)} instead of {energy(then)} per {unit})"
@@ -224,9 +209,34 @@ class Judged:
             return [f"Of what runs today only {base} was compared: add {default}."]
         return [self._nothing(others)] if others else []
 
+    @property
+    def near(self) -> str:
+        """Returns how near the best of today is to the least energy, if another one uses less and
+        answers later."""
+        return f"within {AS_GOOD_PCT:g} % of " if self.group.leaner is not None else ""
+
+    def steps(self) -> list[tuple[str, str, str, bool]]:
+        """What is needed, the best technique that needs it, what it is compared with (the best of
+        what needs less), and whether it uses less."""
+        found: list[tuple[str, str, str, bool]] = []
+        best = self.today
+        for need in WITH:
+            names = [n for n in self.group.kept if self.group.needs(n) == need]
+            name = self.group.best(names, best)
+            if name is not None:
+                is_better = self.group.beats(name, best)
+                found.append((need, name, best, is_better))
+                best = name if is_better else best
+        return found
+
+    @cached_property
+    def added(self) -> dict[str, str]:
+        """By what it needs, the technique that uses less than all that need less."""
+        return {need: name for need, name, _, is_better in self.steps() if is_better}
+
     def _nothing(self, others: Sequence[str]) -> str:
         base = self.group.baseline
-        within = f" within the limits ({limits(self.group)})" if self._is_limited(others) else ""
+        within = f" within the limits ({limits(self.group)})" if self.is_limited(others) else ""
         line = f"Nothing that runs today uses less energy than {base} here{within}"
         nearest = self.group.best([n for n in others if not self.group.breaks(n)], base)
         if nearest is None:
@@ -234,7 +244,7 @@ class Judged:
         saved = self.saved(nearest, base)
         return f"{line}: {nearest}, the nearest, {compared(saved)}{self._too_short(saved)}."
 
-    def _is_limited(self, names: Sequence[str]) -> bool:
+    def is_limited(self, names: Sequence[str]) -> bool:
         broken = (n for n in names if self.group.breaks(n))
         return any(self.group.beats(name, self.group.baseline) for name in broken)
 
@@ -258,14 +268,12 @@ class Judged:
     def _beyond(self) -> list[str]:
         """What a changed kernel and new hardware add to the best of today, and to each other."""
         lines: list[str] = []
-        best = self.today
-        for need, name in self.beyond.items():
-            saved = self.saved(name, best)
-            if not self.group.beats(name, best):
+        for need, name, best, is_better in self.steps():
+            saved = self.saved(name, self.today if is_better else best)
+            if not is_better:
                 why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
                 lines.append(f"{WITH[need]}, nothing uses less than {best}: {why}.")
                 continue
-            best, saved = name, self.saved(name, self.today)
             cost = cost_of(self.group.rows[name], self.base)
             line = f"{WITH[need]}, {name} uses {percents(saved)} less than {self.today}"
             line += self._beyond_watts(name)
@@ -348,26 +356,35 @@ class Judged:
         return [f"{best}, which knows the future, uses {saved} less than {self.today}: a bound."]
 
 
-def of_load(one: Judged, *, several: bool) -> str:
-    """What is best today at one load of a service, and what would add to it."""
+def of_load(one: Judged, different: Sequence[str]) -> str:
+    """What is best today at one load of a service, and what would add to it. ``different`` are
+    the keys that tell the groups of the comparison apart."""
     service, _, _ = str(one.base["workload"]).rpartition("@")
-    where = f"At {one.base['load_pct']:.3g} % load" + (f" of {service}" if several else "")
+    where = f"At {one.base['load_pct']:.3g} % load"
+    told = {"workload": f" of {service}", "machine": f" on {one.base['machine']}"}
+    told["set"] = f" with {one.base['set']}" if one.base["set"] else ""
+    where += "".join(told[key] for key in different)
     base, today = one.group.baseline, one.today
     if one.base.get("keeps_up") == "no":
         return f"{where} the server cannot keep up: nothing is compared."
-    if today == base:
+    others = [n for n in one.group.rows if n != base and one.group.needs(n) == "today"]
+    if not others:
+        line = f"{where} only {base} was compared of what runs today"
+    elif today == base:
         line = f"{where} nothing that runs today uses less energy than {base}"
+        line += f" within the limits ({limits(one.group)})" if one.is_limited(others) else ""
     else:
         cost = cost_of(one.group.rows[today], one.base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
-        line = f"{where} {today} uses the least energy of what runs today: {amount}, {cost}"
-    best = today
-    for need, name in one.beyond.items():
-        if one.group.beats(name, best):
-            best, saved = name, percents(one.saved(name, today))
-            line += f". {WITH[need]}, {name} uses {saved} less than {today}"
+        least = f"{one.near}the least energy of what runs today"
+        line = f"{where} {today} uses {least}: {amount}, {cost}"
+    for need, name, best, is_better in one.steps():
+        if is_better:
+            line += f". {WITH[need]}, {name} uses {percents(one.saved(name, today))} less than"
+            line += f" {today}"
         elif best != today:
-            line += f". {WITH[need]}, nothing uses less than {best}"
+            surely = "surely " if one.saved(name, best).value >= LEAST_PCT else ""
+            line += f". {WITH[need]}, nothing {surely}uses less than {best}"
     return f"{line}."
 
 
@@ -376,14 +393,17 @@ def of_many(judged: list[Judged]) -> list[str]:
     one service under several loads, one for each load."""
     if all(one.base.get("load_pct") is not None for one in judged):
         services = {str(one.base["workload"]).rpartition("@")[0] for one in judged}
-        return [of_load(one, several=len(services) > 1) for one in judged]
+        different = ["workload"] if len(services) > 1 else []
+        different += [k for k in KEYS[1:] if len({one.base[k] for one in judged}) > 1]
+        return [of_load(one, different) for one in judged]
     lines = _steadiest(judged)
     for name, where in _by(judged, lambda one: one.today):
         names = _places(where, judged)
         baseline = where[0].group.baseline
         if name != baseline:
             savings = [one.saved(name, baseline).value for one in where]
-            line = f"{name} uses the least energy of what runs today on {names}: "
+            near = next((one.near for one in where if one.near), "")
+            line = f"{name} uses {near}the least energy of what runs today on {names}: "
             lines.append(f"{line}{wording.span(savings)} less than {baseline}.")
             continue
         limited = any(one.greedy for one in where)
@@ -391,9 +411,8 @@ def of_many(judged: list[Judged]) -> list[str]:
         line = f"Nothing that runs today uses less energy than {baseline} on {names}{within}."
         lines.append(line)
     for need in WITH:
-        adds = [one for one in judged if need in one.beyond]
-        adds = [one for one in adds if one.group.beats(one.beyond[need], one.today)]
-        for name, where in _by(adds, lambda one, need=need: one.beyond[need]):
+        adds = [one for one in judged if need in one.added]
+        for name, where in _by(adds, lambda one, need=need: one.added[need]):
             savings = [one.saved(name, one.today).value for one in where]
             line = f"{WITH[need]}, {name} uses {wording.span(savings)} less than the best of today"
             lines.append(f"{line} on {_places(where, judged)}.")

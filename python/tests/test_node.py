@@ -95,11 +95,11 @@ def test_the_front_is_what_nothing_beats():
 
 def test_lines_that_agree_at_all_loads_are_drawn_as_one():
     rows = [
-        (technique, f"s@{load}", energy * factor, wait)
+        (technique, f"s@{load}", "", energy * factor, wait)
         for technique, factor, wait in [("a", 1.0, 5.0), ("b", 1.005, 5.0), ("c", 1.05, 5.0)]
         for load, energy in [(10, 3.0), (50, 1.0)]
     ]
-    names = ["technique", "workload", "energy_j_per_unit", "latency_p99_us"]
+    names = ["technique", "workload", "set", "energy_j_per_unit", "latency_p99_us"]
     runs = pl.DataFrame(rows, schema=names, orient="row")
     assert alike(runs) == {"a": ["a", "b"], "c": ["c"]}
     # Nowhere further apart: not at one load alone.
@@ -110,6 +110,8 @@ def test_lines_that_agree_at_all_loads_are_drawn_as_one():
         .alias("latency_p99_us")
     )
     assert alike(other) == {"a": ["a"], "b": ["b"], "c": ["c"]}
+    swept = pl.concat([other.with_columns(set=pl.lit("x=1")), runs])
+    assert alike(swept) == {"a": ["a"], "b": ["b"], "c": ["c"]}
 
 
 def test_a_stated_profile_plays(tmp_path: Path):

@@ -309,6 +309,9 @@ def test_of_two_that_save_about_as_much_the_sooner_answer_wins():
 
     assert best((80.0, 40.0), (79.5, 50.0)) == "idle-menu"
     assert best((79.5, 50.0), (80.0, 40.0)) == "idle-gate"
+    runs = {"always-on": (100.0, 50.0), "idle-menu": (79.5, 50.0), "idle-gate": (80.0, 40.0)}
+    near = verdict(results(runs=runs)).sentences[0]
+    assert near.startswith("idle-gate uses within 1 % of the least energy of what runs today: 20")
     # As soon, or further apart than 1 % of the reference, or than a tenth of what is saved.
     assert best((80.0, 50.0), (79.5, 50.2)) == "idle-gate"
     assert best((80.0, 40.0), (78.5, 50.0)) == "idle-gate"

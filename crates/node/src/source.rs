@@ -147,8 +147,9 @@ impl<'a> Source<'a> {
         let ahead = self.ahead.as_mut()?;
         let request = *ahead.drawn.front()?;
         let announced = ahead.drawn.get(ahead.told).copied().map(|of| Item {
-            // Cores begin to rest at 0, and are told nothing at once with that.
-            at: of.at.saturating_sub(ahead.lead).max(Time(1)),
+            // Cores begin to rest at 0, and are told nothing at once with that; a request of a log
+            // may come then.
+            at: of.at.saturating_sub(ahead.lead).max(Time(1)).min(of.at),
             work: Time::ZERO,
             kind: Kind::Announcement,
             ..of

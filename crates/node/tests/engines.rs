@@ -1,9 +1,12 @@
 //! Both engines give the same run; books balance; load that cannot be carried is seen.
 
+use std::sync::Arc;
+
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::Law;
 use halfwink_node::{Engine, Options, Run};
 use halfwink_techniques::node::{Announce, Dispatch, Plan};
+use halfwink_units::Time;
 
 use crate::common::{gating_menu, in_c1, in_c6, menu, poisson, run, service, spec, ten_us};
 
@@ -36,6 +39,19 @@ fn recurrence_and_queue_give_the_same_run() {
                 assert_eq!(summary(&plays(Engine::Any)), summary(&plays(Engine::Queue)));
             }
         }
+    }
+}
+
+/// Times of a log begin at 0, where no announcement can be before a request.
+#[test]
+fn requests_of_a_log_are_announced_too() {
+    let times = (0..1000).map(|n| Time::ns(50_000 * n)).collect();
+    let load = Arrivals::Recorded { times, sizes: Arc::default() };
+    let plan = Plan { announce: Some(Announce { lead_us: 30.0, loads: true }), ..Plan::default() };
+    for engine in [Engine::Any, Engine::Queue] {
+        let options = Options { engine, ..Options::requests(1000, 17) };
+        let found = run(spec(2), &ten_us(), &load, &plan, in_c6, options);
+        assert!(found.tally.arrived >= 890, "{engine:?}: {}", found.tally.arrived);
     }
 }
 

@@ -71,7 +71,7 @@ def profile(
     if workload is not None:
         if busy_w is not None or unit is not None:
             raise HalfwinkError("--busy-w and --unit are for profiles without a recording")
-        say("one warm run, one for each depth of sleep and each technique", quiet=quiet)
+        say("one run warm, one for each depth of sleep and each technique", quiet=quiet)
         found = profiles.profile(
             workload,
             core=machine,
@@ -80,6 +80,8 @@ def profile(
             instructions=instructions,
         )
     else:
+        if technique is not None or instructions is not None:
+            raise HalfwinkError("-t and -n are for profiles of a recording")
         found = _stated(service_mean, cv, log, unit, busy_w, name)
     file = out or Path(f"{found.workload}.profile.toml")
     found.write(file)

@@ -9,6 +9,8 @@ from halfwink.relate import KEYS
 from halfwink.results import Results
 
 LATENCY = "latency_p99_us"
+#: A workload with its load, and the values that were set.
+Load = tuple[str, str]
 #: Okabe and Ito, "Color universal design" (2008): told apart with any colour vision.
 COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#7a7a7a")
 #: Dashes tell lines apart that share a colour.
@@ -64,18 +66,18 @@ def alike(runs: pl.DataFrame) -> dict[str, list[str]]:
     """The techniques of one service and machine, by the first of those that agree with them in
     energy and latency at all loads."""
     found: dict[str, list[str]] = {}
-    values: dict[str, dict[str, tuple[float, float]]] = {}
-    for technique, workload, joules, wait in runs.select(
-        "technique", "workload", "energy_j_per_unit", LATENCY
+    values: dict[str, dict[Load, tuple[float, float]]] = {}
+    for technique, workload, values_set, joules, wait in runs.select(
+        "technique", "workload", "set", "energy_j_per_unit", LATENCY
     ).iter_rows():
-        values.setdefault(technique, {})[workload] = (joules, wait)
+        values.setdefault(technique, {})[workload, values_set] = (joules, wait)
     for technique, at in values.items():
         first = next((name for name in found if _agree(values[name], at)), technique)
         found.setdefault(first, []).append(technique)
     return found
 
 
-def _agree(one: dict[str, tuple[float, float]], other: dict[str, tuple[float, float]]) -> bool:
+def _agree(one: dict[Load, tuple[float, float]], other: dict[Load, tuple[float, float]]) -> bool:
     return one.keys() == other.keys() and all(
         abs(a - b) <= ALIKE * min(a, b)
         for load, at in one.items()
