@@ -254,7 +254,7 @@ def profile(
 
 
 def _quoted(text: str) -> str:
-    """A text as TOML has it, whose escapes are those of JSON."""
+    """Returns a text as TOML has it, whose escapes are those of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 

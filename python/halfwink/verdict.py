@@ -216,8 +216,8 @@ class Judged:
         return f"within {AS_GOOD_PCT:g} % of " if self.group.leaner is not None else ""
 
     def steps(self) -> list[tuple[str, str, str, bool]]:
-        """What is needed, the best technique that needs it, what it is compared with (the best of
-        what needs less), and whether it uses less."""
+        """Returns for each need the best technique that has it, the best of what needs less, and
+        whether the first uses less."""
         found: list[tuple[str, str, str, bool]] = []
         best = self.today
         for need in WITH:
@@ -231,7 +231,7 @@ class Judged:
 
     @cached_property
     def added(self) -> dict[str, str]:
-        """By what it needs, the technique that uses less than all that need less."""
+        """Returns for each need the technique that uses less than all that need less."""
         return {need: name for need, name, _, is_better in self.steps() if is_better}
 
     def _nothing(self, others: Sequence[str]) -> str:

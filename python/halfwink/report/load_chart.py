@@ -48,7 +48,7 @@ def along_load(results: Results) -> alt.HConcatChart | alt.VConcatChart:
 
 
 def front(runs: pl.DataFrame) -> pl.Series:
-    """Whether no other row of the same workload, machine and values is better in energy and
+    """Returns whether no other row of the same workload, machine and values is better in energy and
     latency, or as good in one and better in the other."""
     marked: dict[int, bool] = {}
     numbered = runs.with_row_index("row")
