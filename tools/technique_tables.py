@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def overview() -> str:
     for family, techniques in families().items():
         title, page = FAMILIES[family]
         worlds = ", ".join(dict.fromkeys(world for t in techniques for world in t["worlds"]))
-        names = ", ".join(f"`{t['name']}`" for t in techniques)
+        names = ", ".join(dict.fromkeys(f"`{t['name']}`" for t in techniques))
         lines.append(f"| {title} | {worlds} | {names} | [{family}](docs/techniques/{page}) |")
     return "\n".join(lines)
 
@@ -70,9 +71,13 @@ def details() -> str:
             for t in techniques
         ]
         parts.append("\n".join(rows))
+        # Two worlds may each have a technique of one name, with parameters of its own.
+        named = Counter(t["name"] for t in techniques)
+        worlds = {id(t): f" ({', '.join(t['worlds'])})" for t in techniques if named[t["name"]] > 1}
         rows = ["| parameter | unit | default | range | what it is | source |", "|" + "---|" * 6]
         rows += [
-            f"| `{t['name']}:{p['name']}` | {p['unit']} | {p['default']} | {p['range']} | "
+            f"| `{t['name']}:{p['name']}`{worlds.get(id(t), '')} | {p['unit']} | "
+            f"{p['default']} | {p['range']} | "
             f"{p['title']} | {p['source']} |"
             for t in techniques
             for p in t["parameters"]
