@@ -262,7 +262,7 @@ def complaint(done: Done) -> str:
         (("compare", "alu", "-t", "power-save"), "halfwink router -t power-save"),
         (("compare", "alu", "-t", "hybrid"), "halfwink hybrid --policy hybrid"),
         (("router", "-t", "tap"), "halfwink compare"),
-        (("hybrid", "--policy", "tap"), "halfwink compare"),
+        (("hybrid", "--policy", "tap"), "`halfwink list techniques --world server` shows"),
         (("compare", "alu", "--world", "chp"), "unknown world `chp`; did you mean `chip`?"),
         (("compare", "alu", "-t", "tap:wake=lst"), "did you mean `last`?"),
         (("compare", "alu", "-t", "tap:wakes=last"), "did you mean `wake`?"),
