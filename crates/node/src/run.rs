@@ -216,10 +216,8 @@ pub fn simulate(
             RunError::Plan(format!("this machine has no package state `{name}`"))
         })?),
     };
-    if plan.announce.is_some() && plan.dispatch != Dispatch::Hash {
-        let message = "a request is announced to the core that its flow hashes to, and this \
-                       dispatch sends it to another";
-        return Err(RunError::Plan(message.to_owned()));
+    if let Some(why) = plan.contradiction() {
+        return Err(RunError::Plan(why.to_owned()));
     }
     let mut sockets = Sockets::new(machine, package, &window);
     let preheating = plan.announce.map(|announce| preheating((machine, profile), announce));

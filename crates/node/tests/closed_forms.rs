@@ -114,7 +114,7 @@ fn announced_in_time_a_sleep_costs_what_preheating_leaves() {
     let play = |plan: &Plan, make| run(losing(), &profile, &load, plan, make, options);
     let [c1, c6] = [in_c1 as fn(usize) -> _, in_c6].map(|make| play(&Plan::default(), make));
     // Every request behind a sleep waits for the wake-up and for its lines.
-    // Those are counted in the whole run, all else behind its first tenth.
+    // Cold requests are counted in the whole run, all else behind its first tenth.
     let counted = |run: &Run| 0.9 * run.tally.cold as f64;
     let cold = |run: &Run| counted(run) / run.tally.arrived as f64;
     assert!(cold(&c6) > 0.35 && c1.tally.cold == 0, "{}", cold(&c6));

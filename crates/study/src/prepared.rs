@@ -140,7 +140,7 @@ impl PreparedJob {
 /// [pace]: PreparedJob::pace
 ///
 /// # Errors
-/// Of each job as [`PreparedJob::run`].
+/// The errors of [`PreparedJob::run`], for each job.
 pub fn run_together(
     jobs: &[&PreparedJob],
     control: &RunControl,

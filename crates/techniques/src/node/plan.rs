@@ -38,3 +38,14 @@ pub struct Plan {
     /// Announcements of requests, if there are any.
     pub announce: Option<Announce>,
 }
+
+impl Plan {
+    /// Returns why its slots cannot be played together, if they cannot.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<&'static str> {
+        (self.announce.is_some() && self.dispatch != Dispatch::Hash).then_some(
+            "a request is announced to the core that its flow hashes to, and another may take it; \
+             leave out one of them",
+        )
+    }
+}

@@ -37,7 +37,7 @@ const ON_A_CHIP: Technique = Technique {
 
 /// Techniques that work within a request: the chip plays them, and a server of today what it costs
 /// under them.
-const ON_BOTH: &[&str] = &["chip", "node"];
+pub(super) const ON_BOTH: &[&str] = &["chip", "node"];
 
 /// Trials of 20 us each, every millisecond.
 const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };

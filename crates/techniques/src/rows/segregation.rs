@@ -6,7 +6,7 @@ use halfwink_policy::segregation::{
 };
 
 use super::availability::{kernel, silicon, today};
-use super::gating::GATING;
+use super::gating::{GATING, ON_BOTH};
 use crate::{Choice, Delays, Gating, Make, Parameter, Segregation, Slot, Technique};
 
 /// Epochs of published controllers are this much longer than those here, since recorded workloads
@@ -58,7 +58,7 @@ const ON_A_CHIP: Technique = Technique {
     name: "",
     available: silicon("a second-level cache with another rule of replacement"),
     family: "segregation",
-    worlds: &["chip", "node"],
+    worlds: ON_BOTH,
     title: "",
     source: "-",
     parameters: &[],

@@ -5,7 +5,7 @@ use halfwink_engine::confidence::Piece;
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_node::{simulate, Options, Profile, Run, RunError, Slice};
-use halfwink_techniques::node::{Dispatch, Idler, Machine, NodePart, Plan};
+use halfwink_techniques::node::{Idler, Machine, NodePart, Plan};
 use halfwink_techniques::{Choice, Make, Parameter};
 use halfwink_units::Time;
 
@@ -253,22 +253,17 @@ fn variant(info: &ProfileInfo, within: &str) -> Result<Profile, StudyError> {
 /// Checks that announcements lead to something: a core that a request comes to, and lines to load.
 fn announces(choice: &Choice, profile: &Profile, machine: &Machine) -> Result<(), StudyError> {
     let plan = plan(choice);
-    let Some(announce) = plan.announce else { return Ok(()) };
-    let message = if plan.dispatch != Dispatch::Hash {
-        format!(
-            "`{choice}`: a request is announced to the core that its flow hashes to, and another \
-             may take it; leave out one of them"
-        )
-    } else if announce.loads
-        && !machine.states.iter().all(|s| profile.preheated(&s.loses).is_some())
-    {
-        let next = again(profile, "");
-        let service = &profile.spec().workload;
-        format!("the profile of {service} does not say what preheating takes off; {next}")
-    } else {
-        return Ok(());
-    };
-    Err(StudyError::Usage(message))
+    if let Some(why) = plan.contradiction() {
+        return Err(StudyError::Usage(format!("`{choice}`: {why}")));
+    }
+    let is_known = || machine.states.iter().all(|s| profile.preheated(&s.loses).is_some());
+    if plan.announce.is_some_and(|announce| announce.loads) && !is_known() {
+        let (service, next) = (&profile.spec().workload, again(profile, ""));
+        let message =
+            format!("the profile of {service} does not say what preheating takes off; {next}");
+        return Err(StudyError::Usage(message));
+    }
+    Ok(())
 }
 
 /// The command that measures what a profile lacks.
