@@ -331,12 +331,10 @@ class Group:
         return max((n for n in good if _time(self.rows[n]) <= soon), key=lambda name: good[name])
 
     @cached_property
-    def leaner(self) -> str | None:
-        """A technique of today that keeps the limits and uses less than the reference, which
-        answers sooner."""
-        names = [n for n in self.kept if self.needs(n) == "today" and self.beats(n, self.today)]
-        saved = {n: s.value for n in names if (s := self.saving(n, self.today))}
-        return max(saved, key=lambda name: saved[name], default=None)
+    def has_leaner(self) -> bool:
+        """Returns whether a technique of today that keeps the limits uses less than the reference,
+        which then answers sooner."""
+        return any(self.needs(n) == "today" and self.beats(n, self.today) for n in self.kept)
 
     def beats(self, ours: str, other: str) -> bool:
         """Returns whether one takes less energy than another, beyond what chance may do."""

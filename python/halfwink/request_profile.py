@@ -141,8 +141,8 @@ class RequestProfile:
         if self.apart_us > 0:
             lines.append(f"apart_us = {self.apart_us:.4g}")
         for cold in self.cold:
-            listed = ", ".join(f'"{name}"' for name in cold.loses)
-            lines += ["", "[[cold]]", f"loses = [{listed}]", f"extra_us = {cold.extra_us:.4g}"]
+            lines += ["", "[[cold]]", f"loses = {_listed(cold.loses)}"]
+            lines.append(f"extra_us = {cold.extra_us:.4g}")
             if cold.preheated_us is not None and cold.load_us is not None:
                 lines.append(f"preheated_us = {cold.preheated_us:.4g}")
                 lines.append(f"load_us = {cold.load_us:.4g}")
@@ -256,6 +256,11 @@ def profile(
 def _quoted(text: str) -> str:
     """Returns a text as TOML has it, whose escapes are those of JSON."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Returns names as a list of TOML."""
+    return f"[{', '.join(map(_quoted, names))}]"
 
 
 def _within(techniques: Sequence[str]) -> list[str]:
@@ -494,12 +499,11 @@ def _cold(
     """Time that each depth adds to the work behind a halt, from runs that lose it at each halt."""
     found: list[Cold] = []
     for loses in DEPTHS:
-        named = ", ".join(f'"{name}"' for name in loses)
         runs = compare(
             workload,
             techniques=["idle-gate"],
             machine=machine,
-            set={"gating.loses": f"[{named}]"},
+            set={"gating.loses": _listed(loses)},
             instructions=instructions,
             out=out,
         )
@@ -513,9 +517,8 @@ def _cold(
 
 def _preheated(workload: str, machine: str, cold: Cold) -> Cold:
     """Adds the rest after preheating: the share that remains of a request played by itself."""
-    named = ", ".join(f'"{name}"' for name in cold.loses)
     found = simulate(
-        workload, machine=machine, requests=PREHEATED, set={"gating.loses": f"[{named}]"}
+        workload, machine=machine, requests=PREHEATED, set={"gating.loses": _listed(cold.loses)}
     )
     row = found.modes.filter(mode="preheated").row(0, named=True)
     taken_off = min(max(row["reduction"], 0.0), 1.0)

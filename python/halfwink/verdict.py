@@ -203,18 +203,24 @@ class Judged:
                 f"At full speed {line}: {amount} for each {unit}, {cost}.",
                 f"{self._at_full_speed(today)} Power at one rate is not known: state a rate.",
             ]
-        others = [n for n in self.group.rows if n != base and self.group.needs(n) == "today"]
         default = usual(self.group.world)
-        if not others and default is not None and default not in self.group.rows:
+        if not self.others and default is not None and default not in self.group.rows:
             return [f"Of what runs today only {base} was compared: add {default}."]
-        return [self._nothing(others)] if others else []
+        return [self._nothing()] if self.others else []
+
+    @cached_property
+    def others(self) -> list[str]:
+        """Returns what runs today beside the baseline."""
+        group = self.group
+        return [n for n in group.rows if n != group.baseline and group.needs(n) == "today"]
 
     @property
     def near(self) -> str:
         """Returns how near the best of today is to the least energy, if another one uses less and
         answers later."""
-        return f"within {AS_GOOD_PCT:g} % of " if self.group.leaner is not None else ""
+        return f"within {AS_GOOD_PCT:g} % of " if self.group.has_leaner else ""
 
+    @cached_property
     def steps(self) -> list[tuple[str, str, str, bool]]:
         """Returns for each need the best technique that has it, the best of what needs less, and
         whether the first uses less."""
@@ -232,21 +238,23 @@ class Judged:
     @cached_property
     def added(self) -> dict[str, str]:
         """Returns for each need the technique that uses less than all that need less."""
-        return {need: name for need, name, _, is_better in self.steps() if is_better}
+        return {need: name for need, name, _, is_better in self.steps if is_better}
 
-    def _nothing(self, others: Sequence[str]) -> str:
+    def _nothing(self) -> str:
         base = self.group.baseline
-        within = f" within the limits ({limits(self.group)})" if self.is_limited(others) else ""
-        line = f"Nothing that runs today uses less energy than {base} here{within}"
-        nearest = self.group.best([n for n in others if not self.group.breaks(n)], base)
+        line = f"Nothing that runs today uses less energy than {base} here{self.within}"
+        nearest = self.group.best([n for n in self.others if not self.group.breaks(n)], base)
         if nearest is None:
             return f"{line}."
         saved = self.saved(nearest, base)
         return f"{line}: {nearest}, the nearest, {compared(saved)}{self._too_short(saved)}."
 
-    def is_limited(self, names: Sequence[str]) -> bool:
-        broken = (n for n in names if self.group.breaks(n))
-        return any(self.group.beats(name, self.group.baseline) for name in broken)
+    @property
+    def within(self) -> str:
+        """Returns the limits in words, if something of today would use less without them."""
+        broken = (n for n in self.others if self.group.breaks(n))
+        is_limited = any(self.group.beats(name, self.group.baseline) for name in broken)
+        return f" within the limits ({limits(self.group)})" if is_limited else ""
 
     def _power(self) -> list[str]:
         """What the best of today, or else the winner, saves in watts."""
@@ -268,7 +276,7 @@ class Judged:
     def _beyond(self) -> list[str]:
         """What a changed kernel and new hardware add to the best of today, and to each other."""
         lines: list[str] = []
-        for need, name, best, is_better in self.steps():
+        for need, name, best, is_better in self.steps:
             saved = self.saved(name, self.today if is_better else best)
             if not is_better:
                 why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
@@ -367,18 +375,16 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     base, today = one.group.baseline, one.today
     if one.base.get("keeps_up") == "no":
         return f"{where} the server cannot keep up: nothing is compared."
-    others = [n for n in one.group.rows if n != base and one.group.needs(n) == "today"]
-    if not others:
+    if not one.others:
         line = f"{where} only {base} was compared of what runs today"
     elif today == base:
-        line = f"{where} nothing that runs today uses less energy than {base}"
-        line += f" within the limits ({limits(one.group)})" if one.is_limited(others) else ""
+        line = f"{where} nothing that runs today uses less energy than {base}{one.within}"
     else:
         cost = cost_of(one.group.rows[today], one.base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
         least = f"{one.near}the least energy of what runs today"
         line = f"{where} {today} uses {least}: {amount}, {cost}"
-    for need, name, best, is_better in one.steps():
+    for need, name, best, is_better in one.steps:
         if is_better:
             line += f". {WITH[need]}, {name} uses {percents(one.saved(name, today))} less than"
             line += f" {today}"

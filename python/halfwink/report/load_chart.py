@@ -103,7 +103,7 @@ def _pair(
     names = list(groups)
     first_of = {name: first for first, members in groups.items() for name in members}
     # A line is on the front where one of those that it stands for is.
-    best = pl.col("front").any().over(pl.col("technique").replace_strict(first_of), "workload")
+    best = pl.col("front").any().over(pl.col("technique").replace_strict(first_of), *KEYS)
     runs = runs.with_columns(best).filter(pl.col("technique").is_in(names))
     title = f"{title}: energy against p99, along the load"
     told = [f"{first} stands for {', '.join(more)} too" for first, *more in groups.values() if more]
