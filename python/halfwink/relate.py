@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import polars as pl
 
@@ -92,6 +94,12 @@ def ends(column: str) -> tuple[str, str]:
         return f"{column}_low", f"{column}_high"
     low, high = (_UNIT.sub(rf"_{end}\1", column) for end in ("low", "high"))
     return low, high
+
+
+def half_width(row: Mapping[str, Any], column: str) -> float | None:
+    """Half of a value's 95 % interval, where that is known."""
+    low, high = (row.get(end) for end in ends(column))
+    return None if row[column] is None or low is None or high is None else (high - low) / 2
 
 
 def _base(column: str) -> pl.Expr:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from halfwink.library import declared
-from halfwink.relate import IDENTITY, KEYS, ends
+from halfwink.relate import IDENTITY, KEYS, ends, half_width
 from halfwink.results import Results
 from halfwink.seeds import over_seeds
 from halfwink.store import HOST
@@ -70,17 +70,11 @@ def energy(joules: float | None) -> str:
     return f"{joules:.4g} J" if joules < 1e4 else f"{joules / 1e3:.4g} kJ"
 
 
-def _half(row: Row, column: str) -> float | None:
-    """Half of a value's 95 % interval, where that is known."""
-    low, high = (row.get(end) for end in ends(column))
-    return None if row[column] is None or low is None or high is None else (high - low) / 2
-
-
 def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
     """A cell: the value, and half of its interval if that shows in so many digits."""
 
     def cell(row: Row) -> str:
-        value, half = row[column], _half(row, column)
+        value, half = row[column], half_width(row, column)
         text = fixed(None if value is None else factor * value, digits)
         if half is not None and factor * half >= 0.5 * 10**-digits:
             text += f" ±{fixed(factor * half, digits)}"

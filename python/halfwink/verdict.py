@@ -10,6 +10,7 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import hypot
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -17,7 +18,7 @@ import polars as pl
 from halfwink import wording
 from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
 from halfwink.paired import Saving
-from halfwink.relate import KEYS
+from halfwink.relate import KEYS, half_width
 from halfwink.summary import energy, fixed, has_assumed
 
 if TYPE_CHECKING:
@@ -541,14 +542,24 @@ def cost_of(row: Row, base: Row) -> str:
     parts: list[str] = []
     if slower is not None:
         parts.append(_slower(slower))
-    ours, theirs = row.get("latency_p99_us"), base.get("latency_p99_us")
-    if ours is not None and theirs is not None:
-        before, now = wording.duration(theirs), wording.duration(ours)
-        parts.append(f"p99 {now}" if before == now else f"p99 {before} -> {now}")
+    parts += _tail(row, base)
     lost = row.get("lost_pct")
     if lost is not None and lost > 0.0005:
         parts.append(f"{fixed(lost, 3)} % lost")
     return ", ".join(parts) or "at a cost that is not known"
+
+
+def _tail(row: Row, base: Row) -> list[str]:
+    """The 99th percentile beside the baseline's, and whether their intervals tell them apart."""
+    ours, theirs = row.get("latency_p99_us"), base.get("latency_p99_us")
+    if ours is None or theirs is None:
+        return []
+    before, now = wording.duration(theirs), wording.duration(ours)
+    if before == now:
+        return [f"p99 {now}"]
+    halves = [half_width(one, "latency_p99_us") or 0.0 for one in (row, base)]
+    by_chance = all(halves) and abs(ours - theirs) < hypot(*halves)
+    return [f"p99 {before} -> {now}" + (", which may be chance" if by_chance else "")]
 
 
 def _slower(slower: float) -> str:

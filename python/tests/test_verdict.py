@@ -99,6 +99,22 @@ def noise(seed: int, count: int = 64) -> list[float]:
     return [source.uniform(0.5, 1.5) for _ in range(count)]
 
 
+@pytest.mark.parametrize(("half_us", "may_be_chance"), [(2.0, False), (3.0, True), (None, False)])
+def test_a_longer_tail_that_intervals_do_not_tell_apart_may_be_chance(
+    half_us: float | None, may_be_chance: bool
+):
+    # 200 and 204 us: apart by more than hypot(2, 2), not by more than hypot(3, 3).
+    def tail(latency: float) -> dict[str, float | None]:
+        p99 = 4 * latency
+        ends = (None, None) if half_us is None else (p99 - half_us, p99 + half_us)
+        return dict(zip(("latency_p99_low_us", "latency_p99_high_us"), ends, strict=True))
+
+    rows = [row("always-on", 100.0, 50.0) | tail(50.0), row("tap", 76.0, 51.0) | tail(51.0)]
+    said = str(verdict(related("chip", rows)))
+    assert "p99 200 us -> 204 us" in said
+    assert ("p99 200 us -> 204 us, which may be chance" in said) == may_be_chance
+
+
 def test_best_of_today_comes_first_then_hardware_then_the_bound():
     found = verdict(results())
     first, power, beyond, greedy, oracle, rests = found.sentences

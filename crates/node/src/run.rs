@@ -1,7 +1,7 @@
 //! A run: a load on a machine under one policy for each slot.
 
 use halfwink_arrivals::Arrivals;
-use halfwink_engine::confidence::{Estimate, Estimator, Goal};
+use halfwink_engine::confidence::{Estimate, Estimator, Goal, Slots};
 use halfwink_engine::{
     Cause, Closed, Histogram, Imbalance, Interrupted, Ledger, Mode, Row, RunControl, State,
 };
@@ -22,6 +22,8 @@ use halfwink_techniques::node::{Announce, Dispatch, Plan};
 
 /// Slices of a run, of equal time: enough for batch means of differences.
 pub const SLICES: usize = 128;
+/// Slices whose latencies are counted together: each part holds hundreds of the longest.
+const TOGETHER: usize = 4;
 /// Share of a run that is played before anything is counted.
 const WARM_UP: f64 = 0.1;
 
@@ -83,8 +85,9 @@ pub struct Tally {
     pub arrived: u64,
     /// Requests that were finished.
     pub finished: u64,
-    /// From arrival until done, of those that came.
+    /// From arrival until done, of those that came; by slices before the run has ended.
     pub latency: Histogram,
+    parts: Vec<Histogram>,
     /// Sum of the times from arrival until a core began, in picoseconds.
     pub waited_ps: u128,
     /// Requests that found their caches lost.
@@ -105,17 +108,34 @@ impl Tally {
     #[inline]
     pub(crate) fn request(&mut self, window: &Window, arrived: Time, start: Time, done: Time) {
         let latency = done - arrived + self.apart;
+        if done < window.start {
+            return;
+        }
+        let number = window.slice_of(done, SLICES);
         if arrived >= window.start && arrived < window.end {
             self.arrived += 1;
-            self.latency.record(latency);
+            self.parts[number / TOGETHER].record(latency);
             self.waited_ps += u128::from((start - arrived).0);
         }
-        if done >= window.start && done < window.end {
+        if done < window.end {
             self.finished += 1;
-            let slice = &mut self.slices[window.slice_of(done, SLICES)];
+            let slice = &mut self.slices[number];
             slice.0 += 1;
             slice.1 += u128::from(latency.0);
         }
+    }
+
+    /// Puts the latencies of all parts together, and says how well they know their 99th percentile
+    /// where slices are so long.
+    fn join(&mut self, slice: Time) -> Estimate {
+        let mut slots = Slots::<7>::default();
+        for part in std::mem::take(&mut self.parts) {
+            slots.slice(slice * TOGETHER as u64, 0.0, part.total(), part.picoseconds());
+            self.latency.add(&part);
+        }
+        slots.end_slot();
+        // Slots take nanoseconds.
+        slots.precision().p99_s.times(1e-3)
     }
 }
 
@@ -152,6 +172,9 @@ pub struct Run {
     pub books: Closed,
     /// Parts of equal time.
     pub slices: Vec<Slice>,
+    /// 99th percentile of the latency in seconds with its 95 % interval, from the share of longer
+    /// ones in each part of the run.
+    pub p99_latency: Estimate,
     /// Length of what is counted.
     pub duration: Time,
     /// Share of the time of all cores that they served requests, waited for lost lines, worked for
@@ -326,6 +349,7 @@ fn cores<'a>(
     let count = machine.cores();
     let tally = Tally {
         wakes: vec![0; states],
+        parts: vec![Histogram::default(); SLICES / TOGETHER],
         slices: vec![(0, 0); SLICES],
         apart: us(profile.spec().apart_us),
         ..Tally::default()
@@ -355,7 +379,8 @@ fn finish(
     let whole = Row { time: duration, energy: rest * duration };
     let id = ledger.component("rest", whole);
     ledger.post(id, State("on"), Cause { mode: Mode::Idle, reason: "machine" }, whole);
-    let tally = cores.tally;
+    let mut tally = cores.tally;
+    let p99_latency = tally.join(window.slice);
     if accesses > Energy(0) {
         let row = Row { time: duration, energy: accesses * tally.finished };
         let id = ledger.component("accesses", row);
@@ -388,6 +413,7 @@ fn finish(
     Ok(Run {
         books: closed,
         slices,
+        p99_latency,
         duration,
         busy,
         states,

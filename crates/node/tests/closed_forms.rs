@@ -57,6 +57,30 @@ fn hashed_cores_are_queues_of_their_own() {
 }
 
 #[test]
+fn the_interval_of_the_99th_percentile_holds_that_of_the_queue() {
+    // Times in a queue of one server with exponential service are exponential.
+    let expected = 10.0 / (1.0 - 0.6) * 100_f64.ln();
+    let law = Law::Exponential { mean: 10.0 };
+    let runs: Vec<(f64, f64)> = (0..40)
+        .map(|seed| {
+            let options = Options::requests(400_000, seed);
+            let (load, plan) = (poisson(8, 0.6), Plan::default());
+            run(spec(8), &service(law.clone()), &load, &plan, in_c1, options).p99_latency
+        })
+        .map(|found| (1e6 * found.mean, 1e6 * found.half_width))
+        .collect();
+    let near = |times: f64| {
+        let holds = |&&(mean, half): &&(f64, f64)| (mean - expected).abs() <= times * half;
+        runs.iter().filter(holds).count()
+    };
+    // 38 of 40 in the mean; 34 or fewer once in a hundred.
+    assert!(near(1.0) >= 35, "{expected}: {runs:?}");
+    // And it is no wider than it must be: half of it holds the value seven times in ten.
+    assert!(near(0.5) <= 36, "{expected}: {runs:?}");
+    assert!(runs.iter().all(|(_, half)| *half < 0.05 * expected), "{runs:?}");
+}
+
+#[test]
 fn a_variant_is_a_service_of_another_pace_and_power() {
     let variant = |technique: &str, time, power| Variant {
         technique: technique.to_owned(),

@@ -47,6 +47,12 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Returns the counts, of picoseconds.
+    #[must_use]
+    pub fn picoseconds(&self) -> &LogCounts<7> {
+        &self.counts
+    }
+
     /// Returns the number of times recorded.
     #[must_use]
     pub fn count(&self) -> u64 {

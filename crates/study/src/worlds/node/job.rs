@@ -387,7 +387,7 @@ impl NodeJob {
             intervals: Intervals {
                 energy_j_per_unit: interval(run.energy_per_request(), 1.0),
                 latency_mean_us: interval(run.mean_latency(), 1e6),
-                latency_p99_us: None,
+                latency_p99_us: interval(run.p99_latency, 1e6),
             },
         }
         .cells();
