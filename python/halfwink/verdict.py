@@ -193,7 +193,7 @@ class Judged:
             now, then = (self.group.rows[n]["energy_j_per_unit"] for n in (today, base))
             amount = f"{percents(self.saved(today, base))} less than {base}"
             line = f"{today} uses {self.near}the least energy of what runs today"
-            cost = cost_of(self.group.rows[today], self.base)
+            cost = cost_of(self.group, today, self.base)
             if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({energy(now)} instead of {energy(then)} per {unit})"
                 return [f"{line}: {amount}{'' if self.is_assumed else each}, {cost}."]
@@ -283,7 +283,7 @@ class Judged:
                 why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
                 lines.append(f"{WITH[need]}, nothing uses less than {best}: {why}.")
                 continue
-            cost = cost_of(self.group.rows[name], self.base)
+            cost = cost_of(self.group, name, self.base)
             line = f"{WITH[need]}, {name} uses {percents(saved)} less than {self.today}"
             line += self._beyond_watts(name)
             by = how(name, self.group.world)
@@ -316,14 +316,14 @@ class Judged:
         if _time(row) > FASTER * min(_time(self.group.rows[self.winner]), 1):
             return []
         saved = compared(self.saved(fastest, self.group.baseline))
-        return [f"{fastest} is fastest: {cost_of(row, self.base)}; it {saved}."]
+        return [f"{fastest} is fastest: {cost_of(self.group, fastest, self.base)}; it {saved}."]
 
     def _greedy(self) -> list[str]:
         if (name := self.greedy) is None:
             return []
         saved = self.saved(name, self.group.baseline)
         broken = ", ".join(self.group.breaks(name))
-        cost = cost_of(self.group.rows[name], self.base)
+        cost = cost_of(self.group, name, self.base)
         line = f"{name} would save {percents(saved)} and breaks a limit ({broken}): {cost}; "
         return [f"{line}the limits are {limits(self.group)}."]
 
@@ -381,7 +381,7 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     elif today == base:
         line = f"{where} nothing that runs today uses less energy than {base}{one.within}"
     else:
-        cost = cost_of(one.group.rows[today], one.base)
+        cost = cost_of(one.group, today, one.base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
         least = f"{one.near}the least energy of what runs today"
         line = f"{where} {today} uses {least}: {amount}, {cost}"
@@ -536,30 +536,37 @@ def compared(saved: Saving) -> str:
     return f"uses {percents(saved.opposite)} more"
 
 
-def cost_of(row: Row, base: Row) -> str:
+def cost_of(group: Group, name: str, base: Row) -> str:
     """What a technique costs in time, tail and loss."""
+    row = group.rows[name]
     slower = row.get("slowdown_pct")
     parts: list[str] = []
     if slower is not None:
         parts.append(_slower(slower))
-    parts += _tail(row, base)
+    parts += _tail(row, base, group.limit[1])
     lost = row.get("lost_pct")
     if lost is not None and lost > 0.0005:
         parts.append(f"{fixed(lost, 3)} % lost")
     return ", ".join(parts) or "at a cost that is not known"
 
 
-def _tail(row: Row, base: Row) -> list[str]:
-    """The 99th percentile beside the baseline's, and whether their intervals tell them apart."""
+def _tail(row: Row, base: Row, limit: float) -> list[str]:
+    """The 99th percentile beside the baseline's, and whether its interval tells it from that and
+    from its limit, which is a share of the baseline's."""
     ours, theirs = row.get("latency_p99_us"), base.get("latency_p99_us")
-    if ours is None or theirs is None:
+    if not ours or not theirs:
         return []
     before, now = wording.duration(theirs), wording.duration(ours)
     if before == now:
         return [f"p99 {now}"]
     halves = [half_width(one, "latency_p99_us") or 0.0 for one in (row, base)]
-    by_chance = all(halves) and abs(ours - theirs) < hypot(*halves)
-    return [f"p99 {before} -> {now}" + (", which may be chance" if by_chance else "")]
+    ratio, half = ours / theirs, ours / theirs * hypot(halves[0] / ours, halves[1] / theirs)
+    doubt = ""
+    if ratio - half < limit < ratio + half:
+        doubt = f", perhaps {'beyond' if ratio <= limit else 'within'} its limit"
+    elif all(halves) and abs(ratio - 1) < half:
+        doubt = ", which may be chance"
+    return [f"p99 {before} -> {now}{doubt}"]
 
 
 def _slower(slower: float) -> str:
