@@ -22,6 +22,8 @@ from halfwink.results import Results
 from halfwink.store import HOST, RunStore
 from halfwink.studies import keep, run_all
 
+#: Stands for the techniques that one reason leaves out.
+_THEM = "\0"
 _log = logging.getLogger("halfwink")
 #: Where workloads are compared, and on what, unless something else is said.
 WORLD = "chip"
@@ -280,9 +282,15 @@ def _playable(jobs: list[Job], wanted: Sequence[str]) -> list[Job]:
         if (family := family_of(technique, kept[0].world)) not in OF_SOME_MACHINES
         or f"{ALL}-{family}" in wanted
     }
-    for reason in dict.fromkeys(missed.values()):
-        names = [technique for technique, why in missed.items() if why == reason]
-        _log.warning("left out: %s: %s", ", ".join(names), reason)
+    together: dict[str, list[str]] = {}
+    for technique, reason in missed.items():
+        reason = reason.replace(f"`{technique}`", _THEM)
+        reason = reason.replace(f"-t {technique}`", f"-t {_THEM}`")
+        together.setdefault(reason, []).append(technique)
+    for reason, left in together.items():
+        asked = reason.replace(f"-t {_THEM}", f"-t {','.join(left)}")
+        them = f"`{left[0]}`" if len(left) == 1 else "them"
+        _log.warning("left out: %s: %s", ", ".join(left), asked.replace(_THEM, them))
     return kept
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 from pathlib import Path
 
@@ -130,6 +131,15 @@ def test_a_stated_profile_plays(tmp_path: Path):
     assert not any("tap" in name or "preheat" in name for name in usual)
     with pytest.raises(HalfwinkError, match="only a profile that comes from a recording does"):
         hw.compare(f"{file}@20", world="node", techniques=["tap"], set=FEW)
+
+
+def test_techniques_left_out_for_one_reason_are_one_line(caplog: pytest.LogCaptureFixture):
+    hw.compare("nginx@10", world="node", techniques=["all"], set=FEW)
+    left = [text for record in caplog.records if "left out" in (text := record.getMessage())]
+    assert len(left) == 1
+    names = re.match(r"left out: ([^:]+): .* under them ", left[0])
+    assert names is not None, left
+    assert f" -t {names[1].replace(', ', ',')}` measures" in left[0]
 
 
 def test_times_of_a_log_become_a_law(tmp_path: Path):
