@@ -133,6 +133,31 @@ def test_a_stated_profile_plays(tmp_path: Path):
         hw.compare(f"{file}@20", world="node", techniques=["tap"], set=FEW)
 
 
+def test_package_sleep_saves_what_is_published_when_idle_and_less_with_load_and_cores():
+    """AgilePkgC (arXiv 2204.10466): at most 41 %, and less than 0.1 % slower."""
+    package: dict[str, float] = {
+        "server.dies": 1,
+        "server.cores": 10,
+        "rest_w": 0,
+        "shared.uncore.awake_w": 29.6,
+    }
+
+    def saved(load: float, values: dict[str, float]) -> float:
+        runs = hw.compare(
+            f"memcached@{load}", world="node", techniques=["c1", "pc1a"], set=FEW | values
+        ).runs
+        c1, pc1a = (runs.filter(technique=name).row(0, named=True) for name in ("c1", "pc1a"))
+        assert pc1a["latency_mean_us"] <= 1.001 * c1["latency_mean_us"]
+        return 100 * (1 - pc1a["energy_j_per_unit"] / c1["energy_j_per_unit"])
+
+    idle, low, busy = (saved(load, package) for load in (0.1, 5, 20))
+    assert 40 < idle <= 41.2
+    # All ten are idle at once for 0.95^10 and 0.8^10 of the time, at most.
+    assert 0.3 * idle < low < 0.95**10 * idle
+    assert 0 < busy < 0.8**10 * idle
+    assert saved(5, package | {"server.cores": 56}) < 0.1 * low
+
+
 def test_techniques_left_out_for_one_reason_are_one_line(caplog: pytest.LogCaptureFixture):
     hw.compare("nginx@10", world="node", techniques=["all"], set=FEW)
     left = [text for record in caplog.records if "left out" in (text := record.getMessage())]
