@@ -167,7 +167,7 @@ impl<'a> Cores<'a> {
         let core = &mut self.cores[n];
         match item.kind {
             Kind::Request => {
-                core.announced = core.announced.saturating_sub(1);
+                core.announced -= u32::from(item.is_told);
                 let cold = std::mem::take(&mut core.cold);
                 let warm = start + cold;
                 let done = warm + item.work;

@@ -85,7 +85,7 @@ pub struct Tally {
     pub arrived: u64,
     /// Requests that were finished.
     pub finished: u64,
-    /// From arrival until done, of those that came; by slices before the run has ended.
+    /// Times from arrival until done, of those that came; empty before the run has ended.
     pub latency: Histogram,
     parts: Vec<Histogram>,
     /// Sum of the times from arrival until a core began, in picoseconds.
@@ -245,8 +245,7 @@ pub fn simulate(
     let mut sockets = Sockets::new(machine, package, &window);
     let preheating = plan.announce.map(|announce| preheating((machine, profile), announce));
     let mut cores = cores((machine, profile), &window, make, preheating);
-    let lead = plan.announce.map(|announce| us(announce.lead_us));
-    let mut source = source((machine, profile), arrivals, options, lead);
+    let mut source = source((machine, profile), arrivals, options, plan.announce);
     let is_apart = plan.dispatch == Dispatch::Hash
         && !sockets.can_sleep()
         && plan.coalesce_us == 0.0
@@ -301,7 +300,7 @@ fn source<'a>(
     (machine, profile): (&Machine, &'a Profile),
     arrivals: &Arrivals,
     options: Options,
-    lead: Option<Time>,
+    announce: Option<Announce>,
 ) -> Source<'a> {
     let kernel = machine.spec().kernel;
     let around = Surroundings {
@@ -310,7 +309,7 @@ fn source<'a>(
         background_per_s: kernel.background_per_s,
         background_us: kernel.background_us,
         pace: profile.variant.time,
-        lead,
+        announce,
     };
     Source::new(arrivals, &profile.service, options.seed, &around)
 }

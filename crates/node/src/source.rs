@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use halfwink_arrivals::{Arrivals, Draw};
 use halfwink_engine::draw::exponential_fast as exponential;
 use halfwink_engine::{stream, Sampler, Stream};
+use halfwink_techniques::node::machine::us;
+use halfwink_techniques::node::Announce;
 use halfwink_units::Time;
 use rand::Rng;
 
@@ -25,6 +27,8 @@ pub(crate) struct Item {
     /// Core that the network card's hash, or the kernel, names.
     pub(crate) core: u32,
     pub(crate) kind: Kind,
+    /// True for a request that its core was told of.
+    pub(crate) is_told: bool,
     /// Number of the request, for draws that all compositions share.
     pub(crate) id: u64,
 }
@@ -49,9 +53,39 @@ pub(crate) struct Source<'a> {
 /// Requests that were drawn before their time, to be announced.
 struct Ahead {
     lead: Time,
+    /// Share of them that are not announced, since that is lost.
+    lost: f64,
     drawn: VecDeque<Item>,
-    /// The number of them that were announced.
+    /// The number of them that were announced, or will not be.
     told: usize,
+}
+
+impl Ahead {
+    fn draws(&mut self, request: Item) {
+        // Not the draw of its wake-up, which has the same number.
+        let is_told = self.lost == 0.0 || rank(mix(request.id + 1)) >= self.lost;
+        self.drawn.push_back(Item { is_told, ..request });
+    }
+
+    /// Returns whether a request that is not drawn yet may be announced before the next one comes.
+    fn may_be_next(&self) -> bool {
+        let (Some(first), Some(last)) = (self.drawn.front(), self.drawn.back()) else {
+            return true;
+        };
+        last.at.saturating_sub(self.lead) <= first.at
+    }
+
+    /// Returns the next announcement, leaving out requests that come without one.
+    fn next(&mut self) -> Option<Item> {
+        while self.drawn.get(self.told).is_some_and(|request| !request.is_told) {
+            self.told += 1;
+        }
+        let of = *self.drawn.get(self.told)?;
+        // Cores begin to rest at 0, and are told nothing at once with that; a request of a log may
+        // come then.
+        let at = of.at.saturating_sub(self.lead).max(Time(1)).min(of.at);
+        Some(Item { at, work: Time::ZERO, kind: Kind::Announcement, ..of })
+    }
 }
 
 struct Background {
@@ -70,8 +104,8 @@ pub(crate) struct Surroundings {
     pub(crate) background_us: f64,
     /// Share of the drawn time that a request takes.
     pub(crate) pace: f64,
-    /// Time from the announcement of a request to its arrival, if it is announced.
-    pub(crate) lead: Option<Time>,
+    /// How requests are announced, if they are.
+    pub(crate) announce: Option<Announce>,
 }
 
 impl<'a> Source<'a> {
@@ -95,7 +129,12 @@ impl<'a> Source<'a> {
             number: 0,
             request: None,
             background,
-            ahead: around.lead.map(|lead| Ahead { lead, drawn: VecDeque::new(), told: 0 }),
+            ahead: around.announce.map(|Announce { lead_us, lost, .. }| Ahead {
+                lead: us(lead_us),
+                lost,
+                drawn: VecDeque::new(),
+                told: 0,
+            }),
         };
         source.request = source.draw_request();
         source
@@ -112,10 +151,9 @@ impl<'a> Source<'a> {
             let flow = below(drawn, self.flows);
             mix(u64::from(flow) + 1)
         };
-        let item =
-            Item { at, work, core: below(hash, self.cores), kind: Kind::Request, id: self.number };
+        let (core, id) = (below(hash, self.cores), self.number);
         self.number += 1;
-        Some(item)
+        Some(Item { at, work, core, kind: Kind::Request, is_told: false, id })
     }
 
     /// Next piece of work; none once no request comes any more.
@@ -136,24 +174,15 @@ impl<'a> Source<'a> {
 
     /// Takes the next piece of work where requests are announced.
     fn next_announced(&mut self) -> Option<Item> {
-        let ahead = self.ahead.as_mut()?;
-        if ahead.told == ahead.drawn.len() {
-            // One that is not announced yet, unless none is left.
-            if let Some(request) = self.request.take() {
-                ahead.drawn.push_back(request);
-                self.request = self.draw_request();
-            }
+        let mut announced = self.ahead.as_mut()?.next();
+        while announced.is_none() && self.ahead.as_ref()?.may_be_next() {
+            let Some(request) = self.request.take() else { break };
+            self.ahead.as_mut()?.draws(request);
+            self.request = self.draw_request();
+            announced = self.ahead.as_mut()?.next();
         }
         let ahead = self.ahead.as_mut()?;
         let request = *ahead.drawn.front()?;
-        let announced = ahead.drawn.get(ahead.told).copied().map(|of| Item {
-            // Cores begin to rest at 0, and are told nothing at once with that; a request of a log
-            // may come then.
-            at: of.at.saturating_sub(ahead.lead).max(Time(1)).min(of.at),
-            work: Time::ZERO,
-            kind: Kind::Announcement,
-            ..of
-        });
         let next = announced.filter(|item| item.at <= request.at).unwrap_or(request);
         if let Some(background) = &mut self.background {
             if background.next.at < next.at {
@@ -173,8 +202,8 @@ impl<'a> Source<'a> {
 
 impl Background {
     fn new(seed: u64, gap_ps: f64, work_ps: f64, cores: u32) -> Background {
-        let next =
-            Item { at: Time::ZERO, work: Time::ZERO, core: 0, kind: Kind::Background, id: 0 };
+        let (at, work, kind) = (Time::ZERO, Time::ZERO, Kind::Background);
+        let next = Item { at, work, core: 0, kind, is_told: false, id: 0 };
         let random = stream(seed, "background");
         let mut background = Background { random, gap_ps, work_ps, next, number: 0 };
         background.take(cores);
@@ -190,6 +219,7 @@ impl Background {
             work: Time((exponential(&mut self.random) * self.work_ps) as u64),
             core: below(self.random.next_u64(), cores),
             kind: Kind::Background,
+            is_told: false,
             // Far from the numbers of requests.
             id: self.number | 1 << 63,
         };
@@ -247,7 +277,7 @@ mod tests {
             background_per_s: 0.0,
             background_us: 1.0,
             pace: 1.0,
-            lead: None,
+            announce: None,
         };
         let arrivals = Arrivals::Constant { rate: 1e6 };
         let mut source = Source::new(&arrivals, &service, 1, &around);

@@ -120,7 +120,48 @@ fn losing() -> Spec {
 }
 
 fn announced(lead_us: f64, loads: bool) -> Plan {
-    Plan { announce: Some(Announce { lead_us, loads }), ..Plan::default() }
+    Plan { announce: Some(Announce { lead_us, lost: 0.0, loads }), ..Plan::default() }
+}
+
+#[test]
+fn a_request_whose_announcement_is_lost_is_as_one_of_a_core_that_is_told_nothing() {
+    let (load, options) = (poisson(8, 0.02), Options::requests(400_000, 7));
+    let play = |plan: &Plan, engine| {
+        let options = Options { engine, ..options };
+        run(losing(), &ten_us(), &load, plan, in_c6, options)
+    };
+    let of = |lost| {
+        let mut plan = announced(20.0, false);
+        plan.announce = Some(Announce { lead_us: 20.0, lost, loads: false });
+        plan
+    };
+    for engine in [Engine::Any, Engine::Queue] {
+        let [none, all, told] = [Plan::default(), of(1.0), of(0.0)].map(|plan| play(&plan, engine));
+        assert_eq!(format!("{:?}", all.tally.latency), format!("{:?}", none.tally.latency));
+        assert_eq!(all.energy_j().to_bits(), none.energy_j().to_bits());
+        // Cores are nearly always at rest when a request comes: those told and those not told are
+        // two kinds of requests, a quarter and three quarters.
+        let quarter = play(&of(0.25), engine);
+        let expected = 0.75 * mean_us(&told).0 + 0.25 * mean_us(&none).0;
+        assert_within(mean_us(&quarter), expected, "a quarter lost");
+        let energy = 0.75 * told.energy_j() + 0.25 * none.energy_j();
+        assert!((quarter.energy_j() / energy - 1.0).abs() < 0.005, "{energy}");
+    }
+}
+
+#[test]
+fn a_request_that_comes_untold_takes_no_announcement_from_another() {
+    let options = Options::requests(100_000, 7);
+    for (lost, told) in [(0.0, 4.0_f64), (0.1, 3.6)] {
+        let announce = Some(Announce { lead_us: 200.0, lost, loads: false });
+        let plan = Plan { announce, ..Plan::default() };
+        let found = run(losing(), &ten_us(), &poisson(8, 0.2), &plan, in_c6, options);
+        // So many requests of a core are announced and have not come, in the mean: it may sleep
+        // where none is.
+        let least = (-told).exp();
+        let slept = found.tally.wakes[C6] as f64 / found.tally.arrived as f64;
+        assert!(0.5 * least < slept && slept < least, "{lost} lost: {slept}");
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub enum Dispatch {
 pub struct Announce {
     /// Time from the announcement of a request to its arrival, in microseconds.
     pub lead_us: f64,
+    /// Share of requests whose announcement is lost on the way.
+    pub lost: f64,
     /// True if the lines that sleep has lost are loaded meanwhile.
     pub loads: bool,
 }

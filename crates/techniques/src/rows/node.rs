@@ -123,13 +123,20 @@ const LIMIT: &[Parameter] = &[Parameter::whole("limit", 2, (1, 1000))
 const HOLD: &[Parameter] = &[Parameter::number("hold_us", "us", 50.0, (0.0, 1e6))
     .about("longest time that an interrupt is held back", "assumption: as adaptive moderation")];
 
-const LEAD: &[Parameter] = &[Parameter::number("lead_us", "us", 500.0, (0.0, 1e6)).about(
-    "from the announcement of a request to its arrival",
-    "assumption: three times the wake-up of the deepest state",
-)];
+const ANNOUNCED: &[Parameter] = &[
+    Parameter::number("lead_us", "us", 500.0, (0.0, 1e6)).about(
+        "from the announcement of a request to its arrival",
+        "assumption: three times the wake-up of the deepest state",
+    ),
+    Parameter::number("lost", "", 0.0, (0.0, 1.0)).about(
+        "share of requests whose announcement is lost on the way",
+        "assumption: the network loses none",
+    ),
+];
 
 fn announce(choice: &Choice, plan: &mut Plan, loads: bool) {
-    plan.announce = Some(Announce { lead_us: choice.number("lead_us"), loads });
+    let [lead_us, lost] = ["lead_us", "lost"].map(|name| choice.number(name));
+    plan.announce = Some(Announce { lead_us, lost, loads });
 }
 
 pub(super) const TECHNIQUES: &[Technique] = &[
@@ -310,7 +317,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         family: "preheat",
         title: "an announcement wakes the core, which then rests in C1 until its request comes",
         source: "Zhu 2015",
-        parameters: LEAD,
+        parameters: ANNOUNCED,
         make: other(&[Slot::Preheat], |choice, plan| announce(choice, plan, false)),
         ..ON_A_NODE
     },
@@ -322,7 +329,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         family: "preheat",
         title: "an announcement wakes the core, which loads the lines that requests use",
         source: "Gottschlag 2016, Sec 4.1",
-        parameters: LEAD,
+        parameters: ANNOUNCED,
         make: other(&[Slot::Preheat], |choice, plan| announce(choice, plan, true)),
         ..ON_A_NODE
     },
