@@ -187,6 +187,7 @@ impl<'a> Cores<'a> {
                 done
             }
             Kind::Announcement => self.announced(n, start),
+            Kind::GivesUp => self.gives_up(n, start),
         }
     }
 
@@ -205,6 +206,16 @@ impl<'a> Cores<'a> {
         core.free = done;
         self.books.post(n, PREHEAT, start, done);
         done
+    }
+
+    /// A core that runs waits no longer for a request that was announced.
+    fn gives_up(&mut self, n: usize, start: Time) -> Time {
+        let core = &mut self.cores[n];
+        core.announced -= 1;
+        let Some(preheating) = &self.preheating else { return start };
+        core.free = start + preheating.handling;
+        self.books.post(n, PREHEAT, start, core.free);
+        core.free
     }
 
     /// The run is over; a core that rests is counted up to its end.

@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Background,
     /// A request is announced.
     Announcement,
+    /// A core gives up waiting for a request that was announced.
+    GivesUp,
 }
 
 /// A piece of work.
@@ -58,13 +60,71 @@ struct Ahead {
     drawn: VecDeque<Item>,
     /// The number of them that were announced, or will not be.
     told: usize,
+    /// Announcements of requests that never come, for each request.
+    stray: f64,
+    patience: Time,
+    /// Time of the announcement of the request that was drawn last.
+    last: Time,
+    /// Announcements of them that are due.
+    strays: VecDeque<Item>,
+    /// Ends of the waits for them.
+    waits: VecDeque<Item>,
 }
 
 impl Ahead {
-    fn draws(&mut self, request: Item) {
+    fn new(announce: Announce) -> Ahead {
+        Ahead {
+            lead: us(announce.lead_us),
+            lost: announce.lost,
+            drawn: VecDeque::new(),
+            told: 0,
+            stray: announce.stray,
+            patience: us(announce.patience_us),
+            last: Time(1),
+            strays: VecDeque::new(),
+            waits: VecDeque::new(),
+        }
+    }
+
+    fn draws(&mut self, request: Item, cores: u32) {
         // Not the draw of its wake-up, which has the same number.
-        let is_told = self.lost == 0.0 || rank(mix(request.id + 1)) >= self.lost;
+        let of_its_own = mix(request.id + 1);
+        let is_told = self.lost == 0.0 || rank(of_its_own) >= self.lost;
         self.drawn.push_back(Item { is_told, ..request });
+        if self.stray > 0.0 {
+            let announced = self.announcement(request);
+            if rank(!of_its_own) < self.stray {
+                // At any time since the last announcement: order is kept, and no request is near.
+                let gap = announced.at.saturating_sub(self.last).0 as f64;
+                let at = self.last + Time((gap * rank(mix(of_its_own))) as u64);
+                let core = below(mix(!of_its_own), cores);
+                self.strays.push_back(Item { at, core, ..announced });
+            }
+            self.last = self.last.max(announced.at);
+        }
+    }
+
+    fn announcement(&self, of: Item) -> Item {
+        // Cores begin to rest at 0, and are told nothing at once with that; a request of a log may
+        // come then.
+        let at = of.at.saturating_sub(self.lead).max(Time(1)).min(of.at);
+        Item { at, work: Time::ZERO, kind: Kind::Announcement, ..of }
+    }
+
+    /// Takes what comes of requests that never do, if that is the next thing.
+    fn take_stray(&mut self, next: Time) -> Option<Item> {
+        let at = |items: &VecDeque<Item>| items.front().map_or(Time::NEVER, |item| item.at);
+        let (stray, wait) = (at(&self.strays), at(&self.waits));
+        if stray.min(wait) > next {
+            return None;
+        }
+        if wait < stray {
+            return self.waits.pop_front();
+        }
+        let taken = self.strays.pop_front()?;
+        let at = taken.at + self.lead + self.patience;
+        self.waits.push_back(Item { at, kind: Kind::GivesUp, ..taken });
+        Some(taken)
     }
 
     /// Returns whether a request that is not drawn yet may be announced before the next one comes.
@@ -80,11 +140,7 @@ impl Ahead {
         while self.drawn.get(self.told).is_some_and(|request| !request.is_told) {
             self.told += 1;
         }
-        let of = *self.drawn.get(self.told)?;
-        // Cores begin to rest at 0, and are told nothing at once with that; a request of a log may
-        // come then.
-        let at = of.at.saturating_sub(self.lead).max(Time(1)).min(of.at);
-        Some(Item { at, work: Time::ZERO, kind: Kind::Announcement, ..of })
+        Some(self.announcement(*self.drawn.get(self.told)?))
     }
 }
 
@@ -129,12 +185,7 @@ impl<'a> Source<'a> {
             number: 0,
             request: None,
             background,
-            ahead: around.announce.map(|Announce { lead_us, lost, .. }| Ahead {
-                lead: us(lead_us),
-                lost,
-                drawn: VecDeque::new(),
-                told: 0,
-            }),
+            ahead: around.announce.map(Ahead::new),
         };
         source.request = source.draw_request();
         source
@@ -177,13 +228,17 @@ impl<'a> Source<'a> {
         let mut announced = self.ahead.as_mut()?.next();
         while announced.is_none() && self.ahead.as_ref()?.may_be_next() {
             let Some(request) = self.request.take() else { break };
-            self.ahead.as_mut()?.draws(request);
+            self.ahead.as_mut()?.draws(request, self.cores);
             self.request = self.draw_request();
             announced = self.ahead.as_mut()?.next();
         }
         let ahead = self.ahead.as_mut()?;
         let request = *ahead.drawn.front()?;
         let next = announced.filter(|item| item.at <= request.at).unwrap_or(request);
+        let until = self.background.as_ref().map_or(next.at, |one| one.next.at.min(next.at));
+        if let Some(stray) = ahead.take_stray(until) {
+            return Some(stray);
+        }
         if let Some(background) = &mut self.background {
             if background.next.at < next.at {
                 return Some(background.take(self.cores));

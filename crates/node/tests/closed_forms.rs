@@ -119,8 +119,36 @@ fn losing() -> Spec {
     losing
 }
 
+const TOLD: Announce =
+    Announce { lead_us: 20.0, lost: 0.0, stray: 0.0, patience_us: 100.0, loads: false };
+
 fn announced(lead_us: f64, loads: bool) -> Plan {
-    Plan { announce: Some(Announce { lead_us, lost: 0.0, loads }), ..Plan::default() }
+    announcing(Announce { lead_us, loads, ..TOLD })
+}
+
+fn announcing(announce: Announce) -> Plan {
+    Plan { announce: Some(announce), ..Plan::default() }
+}
+
+#[test]
+fn a_request_that_never_comes_costs_a_wake_up_and_the_wait() {
+    let options = Options::requests(100_000, 7);
+    let play = |plan: &Plan, engine| {
+        let options = Options { engine, ..options };
+        run(losing(), &ten_us(), &poisson(8, 0.001), plan, in_c6, options)
+    };
+    for engine in [Engine::Any, Engine::Queue] {
+        let [none, half] =
+            [0.0, 0.5].map(|stray| play(&announcing(Announce { stray, ..TOLD }), engine));
+        // 20 us at 4 W to wake up, then 100 us at 1.5 W in C1, instead of at 0.1 W in C6.
+        let each = 20e-6 * 3.9 + 100e-6 * 1.4;
+        let more = half.energy_j() - none.energy_j();
+        let expected = 0.5 * none.tally.arrived as f64 * each;
+        assert!((more / expected - 1.0).abs() < 0.03, "{more} J, expected {expected}");
+        // Some requests come to a core that waits for another.
+        let sooner = mean_us(&none).0 - mean_us(&half).0;
+        assert!((0.0..0.1).contains(&sooner), "{sooner} us");
+    }
 }
 
 #[test]
@@ -130,11 +158,7 @@ fn a_request_whose_announcement_is_lost_is_as_one_of_a_core_that_is_told_nothing
         let options = Options { engine, ..options };
         run(losing(), &ten_us(), &load, plan, in_c6, options)
     };
-    let of = |lost| {
-        let mut plan = announced(20.0, false);
-        plan.announce = Some(Announce { lead_us: 20.0, lost, loads: false });
-        plan
-    };
+    let of = |lost| announcing(Announce { lost, ..TOLD });
     for engine in [Engine::Any, Engine::Queue] {
         let [none, all, told] = [Plan::default(), of(1.0), of(0.0)].map(|plan| play(&plan, engine));
         assert_eq!(format!("{:?}", all.tally.latency), format!("{:?}", none.tally.latency));
@@ -153,8 +177,7 @@ fn a_request_whose_announcement_is_lost_is_as_one_of_a_core_that_is_told_nothing
 fn a_request_that_comes_untold_takes_no_announcement_from_another() {
     let options = Options::requests(100_000, 7);
     for (lost, told) in [(0.0, 4.0_f64), (0.1, 3.6)] {
-        let announce = Some(Announce { lead_us: 200.0, lost, loads: false });
-        let plan = Plan { announce, ..Plan::default() };
+        let plan = announcing(Announce { lead_us: 200.0, lost, ..TOLD });
         let found = run(losing(), &ten_us(), &poisson(8, 0.2), &plan, in_c6, options);
         // So many requests of a core are announced and have not come, in the mean: it may sleep
         // where none is.

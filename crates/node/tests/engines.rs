@@ -29,7 +29,13 @@ fn recurrence_and_queue_give_the_same_run() {
             let mut spec = spec(6);
             spec.kernel.background_per_s = background;
             spec.idle_states[1].wake_us = [5.0, 35.0];
-            let announced = Some(Announce { lead_us: 30.0, lost: 0.1, loads: true });
+            let announced = Some(Announce {
+                lead_us: 30.0,
+                lost: 0.1,
+                stray: 0.2,
+                patience_us: 50.0,
+                loads: true,
+            });
             for announce in [None, announced] {
                 let plan = Plan { announce, ..Plan::default() };
                 let plays = |engine| {
@@ -48,7 +54,13 @@ fn requests_of_a_log_are_announced_too() {
     let times = (0..1000).map(|n| Time::ns(50_000 * n)).collect();
     let load = Arrivals::Recorded { times, sizes: Arc::default() };
     let plan = Plan {
-        announce: Some(Announce { lead_us: 30.0, lost: 0.1, loads: true }),
+        announce: Some(Announce {
+            lead_us: 30.0,
+            lost: 0.1,
+            stray: 0.2,
+            patience_us: 50.0,
+            loads: true,
+        }),
         ..Plan::default()
     };
     for engine in [Engine::Any, Engine::Queue] {

@@ -24,6 +24,10 @@ pub struct Announce {
     pub lead_us: f64,
     /// Share of requests whose announcement is lost on the way.
     pub lost: f64,
+    /// Announcements of requests that never come, for each request.
+    pub stray: f64,
+    /// Time that a core waits for such a request beyond its time, in microseconds.
+    pub patience_us: f64,
     /// True if the lines that sleep has lost are loaded meanwhile.
     pub loads: bool,
 }

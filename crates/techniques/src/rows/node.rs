@@ -132,11 +132,20 @@ const ANNOUNCED: &[Parameter] = &[
         "share of requests whose announcement is lost on the way",
         "assumption: the network loses none",
     ),
+    Parameter::number("stray", "", 0.0, (0.0, 1.0)).about(
+        "announcements of requests that never come, for each request",
+        "assumption: each is of a request",
+    ),
+    Parameter::number("patience_us", "us", 500.0, (0.0, 1e6)).about(
+        "how long a core waits for a request beyond its time",
+        "assumption: as long as it is announced ahead",
+    ),
 ];
 
 fn announce(choice: &Choice, plan: &mut Plan, loads: bool) {
-    let [lead_us, lost] = ["lead_us", "lost"].map(|name| choice.number(name));
-    plan.announce = Some(Announce { lead_us, lost, loads });
+    let [lead_us, lost, stray, patience_us] =
+        ["lead_us", "lost", "stray", "patience_us"].map(|name| choice.number(name));
+    plan.announce = Some(Announce { lead_us, lost, stray, patience_us, loads });
 }
 
 pub(super) const TECHNIQUES: &[Technique] = &[
