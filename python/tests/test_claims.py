@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Halfwink
+from rich.console import Console
 
 from halfwink import claim_verdicts as verdicts
+from halfwink import schemas
 from halfwink.claim_files import KINDS, ClaimError, load
+from halfwink.cli import claims as cli_claims
+from halfwink.cli import console
 from halfwink.library import library, root
 
 
@@ -294,6 +301,14 @@ def test_wrong_file_is_refused(tmp_path: Path, head: str, text: str, where: str)
     assert error.value.where == where
 
 
+def kept() -> list[dict[str, Any]]:
+    """The claims of all works, judged from the values that are kept."""
+    with (root() / "targets/ours.csv").open() as file:
+        ours = {r["id"]: float(r["ours"]) if r["ours"] else None for r in csv.DictReader(file)}
+    targets = {t["id"]: t for t in library().targets()}
+    return verdicts.judged(verdicts.every_claim(), targets, ours, library().verdicts)
+
+
 def test_every_claim_of_the_works_is_loaded() -> None:
     """Each names targets that exist and are ordered so in print, or the loader would refuse it."""
     claims = verdicts.every_claim()
@@ -302,6 +317,63 @@ def test_every_claim_of_the_works_is_loaded() -> None:
     assert {claim.work for claim in claims} == files == works
     for work in works:
         assert 8 <= sum(claim.work == work for claim in claims) <= 15, work
+
+
+def test_claims_are_shown_with_verdict_sentence_and_counts(halfwink: Halfwink) -> None:
+    shown = halfwink("reproduce", "--claims", "mogul/re-aim").out
+    lines = [line.rstrip() for line in shown.splitlines()]
+    claim = next(n for n, line in enumerate(lines) if "re-aim-7 alltests runs faster" in line)
+    assert lines[claim].startswith("fails ")
+    assert lines[claim + 1].strip().startswith("Printed 1.129 x, here 0.99")
+    assert lines[claim + 2].strip().startswith("A model without the mechanism does not say so: ")
+    assert lines[-1] == "3 claims: 1 hold in part, 2 fail"
+
+
+def test_claims_fit_a_terminal_of_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Console(width=80, force_terminal=True, color_system=None, highlight=False)
+    monkeypatch.setattr(console, "out", terminal)
+    monkeypatch.setattr(cli_claims, "stdout", terminal)
+    entries = kept()
+    cli_claims.show_claims(entries, json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(re.sub(r"^(holds in part|not determined|\S*)", "", line) for line in lines)
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
+    for entry in entries:
+        assert entry["claim"] in text
+        assert entry["said"].split(": ")[0] in text
+    assert lines[-1] in verdicts.summary(entries)
+
+
+def test_claims_are_a_document(halfwink: Halfwink) -> None:
+    found = halfwink("reproduce", "--claims", "mogul/compile", "--json").json()
+    assert found["schema"] == "halfwink.reproduce.claims/1"
+    (claim,) = found["claims"]
+    assert claim["id"] == "mogul/compile-loses"
+    assert claim["published"] == 1.046
+    assert (claim["sign"], claim["order"], claim["who"]) == ("yes", "yes", None)
+    columns = schemas.schema("reproduce.claims")["properties"]["claims"]["items"]["properties"]
+    assert columns.keys() == claim.keys()
+    assert all(column["description"] for column in columns.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["nosuch"], "no claim or work `nosuch`; works: gottschlag, mogul"),
+        (["gating"], "no claim or work `gating`"),
+        (["mogul/nosuch"], "no claim or work `mogul/nosuch`"),
+        (["--scores"], "--claims goes without --check, --scores and --mutants"),
+        (["--check"], "--claims goes without"),
+        (["--mutants"], "--claims goes without"),
+    ],
+)
+def test_claims_refuse_what_they_cannot_show(
+    halfwink: Halfwink, words: list[str], complaint: str
+) -> None:
+    assert complaint in halfwink("reproduce", "--claims", *words).complaint
 
 
 def test_works_and_beginnings_of_ids_select_claims() -> None:
