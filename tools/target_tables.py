@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import halfwink as hw
-from halfwink import score
+from halfwink import claim_verdicts, score
 from halfwink.library import library
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +22,15 @@ OURS = ROOT / "targets" / "ours.csv"
 #: Digits of ours that are kept: runs repeat bit for bit, hosts' libraries of mathematics do not.
 DIGITS = 9
 BEGIN, END = "<!-- scores: written by `make tables` -->", "<!-- end of scores -->"
+#: The page of claims, and the works in the order of its tables.
+CLAIMS = "docs/claims.md"
+WORKS = {
+    "gottschlag": "Gottschlag 2016, preheated caches",
+    "mogul": "Mogul et al. 2007, cores for the operating system",
+    "nellans": "Nellans 2014, operating system and hardware",
+    "niccolini": "Niccolini 2012, hybrid servers and a router",
+    "strong": "Strong 2013, power gating, core switching and circuits",
+}
 #: Files that show all scores, or those of some rows, or the line.
 TABLES: dict[str, tuple[str, ...]] = {
     "targets/README.md": (),
@@ -104,6 +113,46 @@ def line(total: score.Score) -> str:
     )
 
 
+def claims(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every claim, judged from these targets."""
+    by_id = {entry["id"]: entry for entry in entries}
+    ours = {entry["id"]: entry["ours"] for entry in entries}
+    return claim_verdicts.judged(claim_verdicts.every_claim(), by_id, ours, library().verdicts)
+
+
+def claim_tables(found: list[dict[str, Any]]) -> str:
+    """The counts, and a table for each work."""
+    parts = [f"All works: {claim_verdicts.summary(found)}."]
+    for work, title in WORKS.items():
+        those = [claim for claim in found if claim["id"].startswith(f"{work}/")]
+        rows = [
+            "| claim | stands in | verdict | printed beside ours | turned by |",
+            "|---" * 5 + "|",
+        ]
+        rows += [f"| {' | '.join(claim_cells(claim))} |" for claim in those]
+        parts += [f"## {title}", f"{claim_verdicts.summary(those)}.", "\n".join(rows)]
+    return "\n\n".join(parts)
+
+
+def claim_cells(claim: dict[str, Any]) -> list[str]:
+    """A claim as a row."""
+    null = claim_verdicts.null_sentence(claim)
+    turned = [f"`{name}`" for name in claim["turned_by"]]
+    more = len(turned) - 3
+    if more > 0:
+        turned = [*turned[:3], f"{more} more"]
+    said = f"{claim['said']} {null}".strip()
+    return [claim["claim"], claim["source"], claim["verdict"], said, ", ".join(turned) or "-"]
+
+
+def claim_line(found: list[dict[str, Any]]) -> str:
+    """Returns the line on claims for README."""
+    return (
+        f"The main statements of these works: {claim_verdicts.summary(found)} "
+        f"([claim by claim](docs/claims.md), or `halfwink reproduce --claims`)."
+    )
+
+
 def replaced(text: str, body: str) -> str:
     """The text with what stands between the marks replaced."""
     head, found, rest = text.partition(BEGIN)
@@ -117,9 +166,11 @@ def main() -> int:
     """Writes, or checks."""
     if "--compute" in sys.argv:
         write_ours()
-    scores = score.scores(entries())
+    found = entries()
+    scores, judged = score.scores(found), claims(found)
     bodies = {name: table(scores, rows) for name, rows in TABLES.items()}
-    bodies |= {name: line(scores[-1]) for name in LINES}
+    bodies |= {name: f"{line(scores[-1])}\n\n{claim_line(judged)}" for name in LINES}
+    bodies[CLAIMS] = claim_tables(judged)
     wrong: list[str] = []
     for name, body in bodies.items():
         path = ROOT / name

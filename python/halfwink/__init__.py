@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
     from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
+    from halfwink.claim_verdicts import claims
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import LocalExecutor
@@ -98,6 +99,7 @@ _HOMES = {
     "circuit_advice": "fabric_advice",
     "circuit_runs": "circuits",
     "circuit_schedule": "circuits",
+    "claims": "claim_verdicts",
     "collected": "studies",
     "compare": "comparison",
     "core_switching": "switching",
@@ -174,6 +176,7 @@ __all__ = [
     "circuit_advice",
     "circuit_runs",
     "circuit_schedule",
+    "claims",
     "collected",
     "compare",
     "core_switching",

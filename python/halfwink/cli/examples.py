@@ -33,6 +33,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "reproduce": (
         ("gating", "one area: published beside ours, with reasons"),
         ("--scores", "a row for each work"),
+        ("--claims mogul", "a work's headline claims, and whether they hold"),
         ("strong/PT-2.13 --fresh", "one target, computed anew"),
     ),
     "capture": (

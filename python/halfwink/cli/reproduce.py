@@ -9,6 +9,8 @@ from cyclopts import Parameter
 from halfwink import mutation as broken
 from halfwink import score
 from halfwink import targets as published
+from halfwink.claim_verdicts import claims as judged_claims
+from halfwink.cli.claims import show_claims
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, progress_bar
 from halfwink.errors import HalfwinkError, RunError
@@ -21,6 +23,7 @@ def reproduce(
     fresh: Flag = False,
     check: Flag = False,
     scores: Flag = False,
+    claims: Flag = False,
     mutants: Flag = False,
     only: Annotated[list[str] | None, Parameter(name="--mutant")] = None,
     record: Flag = False,
@@ -33,12 +36,15 @@ def reproduce(
     ----------
     wanted
         Areas (gating), works (strong), or beginnings of ids (strong/PT-2.1). All, if none is given.
+        With --claims works or beginnings of claims' ids.
     fresh
         Compute again what is already there.
     check
         Fail if a target is missed.
     scores
         Counts alone, a row for each work and area.
+    claims
+        Headline claims of the works, with a verdict on each that is computed from the targets.
     mutants
         Break the models in every way that is listed (targets/mutants), and say which targets that
         are met are not met then.
@@ -53,12 +59,19 @@ def reproduce(
     """
     if (only or record) and not mutants:
         raise HalfwinkError("--mutant and --record go with --mutants")
+    if claims and (check or scores or mutants):
+        raise HalfwinkError("--claims goes without --check, --scores and --mutants")
     if mutants:
         with progress_bar("mutants", quiet=quiet) as progress:
             found = broken.mutants(wanted, only=only or (), progress=lambda _, p: progress(p))
         if record:
             broken.record(found)
         _show_mutants(found, json=json)
+        return 0
+    if claims:
+        with progress_bar("claims", quiet=quiet) as progress:
+            judged = judged_claims(wanted, fresh=fresh, progress=lambda _, p: progress(p))
+        show_claims(judged, json=json)
         return 0
     with progress_bar("reproduce", quiet=quiet) as progress:
         entries = published.reproduce(wanted, fresh=fresh, progress=lambda _, p: progress(p))
