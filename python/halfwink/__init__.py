@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from halfwink.host_calibration import HostCalibration, calibrate_host
     from halfwink.hybrid import (
         HybridExperiments,
-        HybridRun,
         hybrid_experiments,
-        hybrid_server,
         hybrid_year,
     )
     from halfwink.io_paths import io_path
@@ -67,7 +65,6 @@ _HOMES = {
     "HalfwinkError": "errors",
     "HostCalibration": "host_calibration",
     "HybridExperiments": "hybrid",
-    "HybridRun": "hybrid",
     "Interrupted": "errors",
     "Job": "jobs",
     "LiveRouter": "live_router",
@@ -105,7 +102,6 @@ _HOMES = {
     "experiments": "catalogue",
     "fabric": "circuits",
     "hybrid_experiments": "hybrid",
-    "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
     "io_path": "io_paths",
     "machines": "catalogue",
@@ -143,7 +139,6 @@ __all__ = [
     "HalfwinkError",
     "HostCalibration",
     "HybridExperiments",
-    "HybridRun",
     "Interrupted",
     "Job",
     "LiveRouter",
@@ -181,7 +176,6 @@ __all__ = [
     "experiments",
     "fabric",
     "hybrid_experiments",
-    "hybrid_server",
     "hybrid_year",
     "io_path",
     "machines",
