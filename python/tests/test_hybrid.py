@@ -178,12 +178,12 @@ def test_logs_are_read_and_bad_lines_said(halfwink: Halfwink, tmp_path: Path) ->
     rows = ["0.0,20000", "0.5,many", *(f"{half / 2},20000" for half in range(2, 120))]
     (tmp_path / "a.csv").write_text("\n".join(["time,bytes", *rows]) + "\n")
     for load, bad, where in (("log:a.log", 1, "line 10"), ("log:a.csv", 1, "line 3")):
-        words = ("hybrid", "-t", "hybrid", "--load", load)
-        run = runs(halfwink, *words[1:])[f"hybrid {load}"]
+        done = halfwink("hybrid", "-t", "hybrid", "--load", load, "--json")
+        run = done.json()["results"][1]["run"]
         assert run["bad_lines"] == bad
         # As many bytes each, and never two at a time: 1.5 ms and 0.2295 ms for each kilobyte.
         assert run["latency_p99_us"] == pytest.approx(1500 + 20 * 229.5, rel=0.01)
-        told = halfwink(*words).err
+        told = done.err
         assert told.count(f"{load}: read as ") == 1
         assert f"; left out: bad lines ({where}: " in told
     (tmp_path / "b.log").write_text("nonsense\n" * 2000)
