@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from halfwink.executors import run_job
+from halfwink.jobs import Job, pairs
 from halfwink.library import library
 
 REPEATS = 5
@@ -56,23 +58,22 @@ def speeds(requests: int = REQUESTS) -> list[Speed]:
     """Workload `count` at 30 % of what both machines carry, Poisson, under several policies."""
     found: list[Speed] = []
     for size, law in SIZES.items():
-        server = library().server("niccolini", [("workloads.count.size", law)] if law else [])
+        values = pairs({"workloads.count.size": law} if law else {})
+        server = library().server("niccolini", values)
         draw = partial(server.draw, library(), "count", LOAD, requests, 1)
         drawn = speed_of(draw, requests)
         for policy in POLICIES if not law else POLICIES[:2]:
-            question = {
-                "workloads": ["count"],
-                "policies": [policy],
-                "loads": [LOAD],
-                "requests": requests,
-                "accuracy": None,
-                "servers": None,
-                "dispatch": "random",
-                "slot_s": None,
-                "seed": 1,
-            }
-            ask = partial(server.query, library(), question)
-            found.append(Speed(f"{policy}, {size}", speed_of(ask, requests), drawn))
+            job = Job(
+                "server",
+                f"count@{LOAD}",
+                "niccolini",
+                policy,
+                values,
+                pairs({"requests": requests}),
+            )
+            found.append(
+                Speed(f"{policy}, {size}", speed_of(partial(run_job, job), requests), drawn)
+            )
     return found
 
 

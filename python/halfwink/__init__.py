@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from halfwink.host_calibration import HostCalibration, calibrate_host
     from halfwink.hybrid import (
         HybridExperiments,
-        HybridRun,
         hybrid_experiments,
-        hybrid_server,
         hybrid_year,
     )
     from halfwink.io_paths import io_path
@@ -68,7 +66,6 @@ _HOMES = {
     "HalfwinkError": "errors",
     "HostCalibration": "host_calibration",
     "HybridExperiments": "hybrid",
-    "HybridRun": "hybrid",
     "Interrupted": "errors",
     "Job": "jobs",
     "LiveRouter": "live_router",
@@ -107,7 +104,6 @@ _HOMES = {
     "experiments": "catalogue",
     "fabric": "circuits",
     "hybrid_experiments": "hybrid",
-    "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
     "io_path": "io_paths",
     "machines": "catalogue",
@@ -145,7 +141,6 @@ __all__ = [
     "HalfwinkError",
     "HostCalibration",
     "HybridExperiments",
-    "HybridRun",
     "Interrupted",
     "Job",
     "LiveRouter",
@@ -184,7 +179,6 @@ __all__ = [
     "experiments",
     "fabric",
     "hybrid_experiments",
-    "hybrid_server",
     "hybrid_year",
     "io_path",
     "machines",

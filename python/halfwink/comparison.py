@@ -17,6 +17,7 @@ from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import declared, machines, root
 from halfwink.library import workloads as services
+from halfwink.proportionality import PROPORTIONALITY
 from halfwink.relate import KEYS, family_of
 from halfwink.results import Results
 from halfwink.store import HOST, RunStore
@@ -29,7 +30,7 @@ _log = logging.getLogger("halfwink")
 WORLD = "chip"
 #: Where services are, which have a profile.
 NODE = "node"
-#: Loads at which these are compared.
+#: Loads at which services are compared.
 USUAL_LOADS = ("10%", "30%", "50%", "70%")
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
@@ -122,7 +123,7 @@ def compare(
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: of each core, at most.
         loads: of servers: each workload at each of these (``30%``, ``20000/s``, ``mmpp:...``).
-            If none is given on a server of today: ``USUAL_LOADS``.
+            If none is given: ``USUAL_LOADS``.
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
         out: folder or URL in which finished runs are kept, from which they are reused, and to
             which the tables are written in the end, for ``hw.open``.
@@ -216,8 +217,8 @@ def _node_values() -> frozenset[str]:
 
 
 def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:
-    """Returns the loads that a server of today is compared at if the user names none."""
-    return USUAL_LOADS if world == NODE and not any("@" in w for w in workloads) else ()
+    """Returns the loads that services are compared at if the user names none."""
+    return USUAL_LOADS if world in LOADED and not any("@" in w for w in workloads) else ()
 
 
 def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list[str]:
@@ -354,8 +355,16 @@ def as_json(results: Results) -> dict[str, Any]:
         "world": results.world,
         "baseline": results.baseline,
         "verdict": list(results.verdict().sentences),
+        **_curves_json(results),
         "results": [_run_json(results, row) for row in runs.iter_rows(named=True)],
     }
+
+
+def _curves_json(results: Results) -> dict[str, Any]:
+    """Returns how power follows load, if runs without requests say what an idle server draws."""
+    if not results.has(PROPORTIONALITY):
+        return {}
+    return {PROPORTIONALITY: results.tables[PROPORTIONALITY].to_dicts()}
 
 
 def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:

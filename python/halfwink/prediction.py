@@ -25,12 +25,13 @@ import polars as pl
 from halfwink.delay_model import Bin, fit_bins
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.files import write_whole
-from halfwink.hybrid import hybrid_server
 from halfwink.inputs import read_bytes
-from halfwink.jobs import chosen
+from halfwink.jobs import Job, Settings, chosen, pairs
 from halfwink.library import root
 from halfwink.live_steer import LiveSteer
 from halfwink.prototype import Pool, calibrate, dataset, load
+from halfwink.results import Results
+from halfwink.studies import run_all
 
 
 class Address(Protocol):
@@ -184,16 +185,16 @@ def predict(folder: Path | str) -> Prediction:
         values[f"workloads.{workload}.{name}.alpha_ms"] = alpha[name]
         values[f"workloads.{workload}.{name}.beta_ms"] = beta[name]
     rows: list[dict[str, Any]] = []
-    for run in summary["runs"]:
-        path = _log(folder, run["file"])
+    logs = [_log(folder, run["file"]) for run in summary["runs"]]
+    techniques = [f"always-on:threshold={run['threshold']}" for run in summary["runs"]]
+    played = simulate(workload, list(zip(logs, techniques, strict=True)), values).runs
+    for run, path, simulated in zip(
+        summary["runs"], logs, played.iter_rows(named=True), strict=True
+    ):
         measured = read_log(path).filter(pl.col("latency_s") > 0)
-        simulated = hybrid_server(
-            MACHINE,
-            workloads=[workload],
-            policies=[f"always-on:threshold={run['threshold']}"],
-            loads=[f"log:{path}"],
-            set=values,
-        ).runs.row(0, named=True)
+        simulated_mean_ms, simulated_p99_ms = (
+            1e-3 * simulated[f"latency_{which}_us"] for which in ("mean", "p99")
+        )
         mean_ms, p99_ms = (
             1e3 * float(measured.select(value).item())
             for value in (
@@ -208,11 +209,11 @@ def predict(folder: Path | str) -> Prediction:
                 "requests": measured.height,
                 "failed": run["failed"],
                 "measured_mean_ms": mean_ms,
-                "simulated_mean_ms": simulated["mean_ms"],
-                "mean_error_pct": 100 * (simulated["mean_ms"] / mean_ms - 1),
+                "simulated_mean_ms": simulated_mean_ms,
+                "mean_error_pct": 100 * (simulated_mean_ms / mean_ms - 1),
                 "measured_p99_ms": p99_ms,
-                "simulated_p99_ms": simulated["p99_ms"],
-                "p99_error_pct": 100 * (simulated["p99_ms"] / p99_ms - 1),
+                "simulated_p99_ms": simulated_p99_ms,
+                "p99_error_pct": 100 * (simulated_p99_ms / p99_ms - 1),
             }
         )
     frame = pl.DataFrame(rows)
@@ -220,6 +221,15 @@ def predict(folder: Path | str) -> Prediction:
         pl.col("mean_error_pct").abs().mean(), pl.col("p99_error_pct").abs().mean()
     )
     return Prediction(frame, errors, gamma, alpha, beta)
+
+
+def simulate(workload: str, played: Sequence[tuple[Path, str]], values: Settings) -> Results:
+    """Plays logs of requests, each under a technique, on the described server with other values."""
+    jobs = [
+        Job("server", f"{workload}@log:{log}", MACHINE, technique, pairs(values))
+        for log, technique in played
+    ]
+    return run_all(jobs, baseline=jobs[0].technique)
 
 
 def recorded_prototype() -> dict[str, pl.DataFrame]:

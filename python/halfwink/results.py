@@ -19,6 +19,7 @@ from halfwink.jobs import Job, Pairs, Planned
 from halfwink.judgement import judge
 from halfwink.library import declared, library
 from halfwink.mpki import with_mpki
+from halfwink.proportionality import PROPORTIONALITY, proportionality
 from halfwink.relate import IDENTITY, ends, relate
 from halfwink.remote import Remote
 from halfwink.seeds import over_seeds
@@ -67,7 +68,8 @@ class Results:
     Attributes:
         world: world in which they were played.
         tables: all tables by name, each row led by workload, machine, set and technique: ``run``,
-            ``ledger``, ``host`` (what the host took), and the world's own. Units stand last in the
+            ``ledger``, ``host`` (what the host took), and the world's own; ``proportionality`` of
+            servers at load 0 and two more. Units stand last in the
             names of columns; energies and times are modelled.
         baseline: the technique that others are compared with.
         baseline_machine: the machine on which it ran, if not each run's own.
@@ -293,6 +295,8 @@ def collect(
         tables[RUN] = with_mpki(tables[RUN], tables["counters"], list(IDENTITY))
     runs = relate(tables[RUN], baseline, machine)
     tables[RUN] = judge(runs, tables.get(SLICES), world, baseline, machine)
+    if (curves := proportionality(tables[RUN])) is not None:
+        tables[PROPORTIONALITY] = curves
     return Results(world, tables, baseline, machine)
 
 

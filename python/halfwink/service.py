@@ -2,7 +2,7 @@
 
 profile = service_profile("nginx-1pct", small="in-order", big="ev6")
 profile.toml()  # [workloads.nginx-1pct]
-profile.write("mine.toml", server="niccolini")  # then: halfwink hybrid mine.toml --workload ...
+profile.write("mine.toml", server="niccolini")  # then: halfwink hybrid ... -m mine.toml
 """
 
 from __future__ import annotations

@@ -23,10 +23,8 @@ import polars as pl
 import halfwink
 from halfwink.delay_model import Bin, fit_bins
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.hybrid import hybrid_server
 from halfwink.jobs import chosen
 from halfwink.prediction import (
-    MACHINE,
     SLOW,
     WORKERS,
     Address,
@@ -35,6 +33,7 @@ from halfwink.prediction import (
     pool_bins,
     proxy,
     read_log,
+    simulate,
 )
 from halfwink.prototype import dataset, load
 
@@ -147,14 +146,8 @@ def _compared(
     spent, changes = big["residency"], max(big["wakes"], 1)
     values["big.wake_ms"] = 1e3 * spent["waking_s"] / changes
     values["big.down_ms"] = 1e3 * spent["going_down_s"] / changes
-    run = hybrid_server(
-        MACHINE,
-        workloads=[workload],
-        policies=[chosen(policy, threshold=WORKERS)],
-        loads=[f"log:{log}"],
-        slot_s=seconds / 24,
-        set=values,
-    )
+    values["slot_s"] = seconds / 24
+    run = simulate(workload, [(log, chosen(policy, threshold=WORKERS))], values)
     row = run.runs.row(0, named=True)
     requests = read_log(log)
     done = requests.filter(pl.col("latency_s") > 0)
@@ -171,13 +164,13 @@ def _compared(
         "big_asleep_pct": 100 * spent["asleep_s"] / duration,
     }
     simulated = {
-        "requests": float(row["requests"]),
+        "requests": float(row["offered"]),
         "failed": 0.0,
-        "mean_ms": row["mean_ms"],
-        "p99_ms": row["p99_ms"],
+        "mean_ms": 1e-3 * row["latency_mean_us"],
+        "p99_ms": 1e-3 * row["latency_p99_us"],
         "big_share": row["big_share"],
         "modelled_w": row["power_w"],
-        "wakes": row["wakes_per_s"] * row["requests"] / row["per_s"],
+        "wakes": row["wakes_per_s"] * row["duration_s"],
         "big_asleep_pct": row["big_asleep_pct"],
     }
     slot = (pl.col("at_s") // (seconds / 24)).cast(pl.Int64).alias("slot")
@@ -187,11 +180,12 @@ def _compared(
         (1e3 * pl.col("latency_s").quantile(0.99, "linear")).alias("live_p99_ms"),
         (pl.col("backend") == "big").mean().alias("live_big_share"),
     )
-    columns = {"mean_ms": "mean_ms", "p99_ms": "p99_ms", "big_share": "big_share"}
     ours = run.slots.select(
         pl.col("slot").cast(pl.Int64),
         "start_s",
-        *(pl.col(name).alias(f"simulated_{name}") for name in columns),
+        (1e-3 * pl.col("latency_mean_us")).alias("simulated_mean_ms"),
+        (1e-3 * pl.col("latency_p99_us")).alias("simulated_p99_ms"),
+        pl.col("big_share").alias("simulated_big_share"),
         pl.col("power_w").alias("simulated_w"),
     )
     slots = ours.join(measured, on="slot", how="left").sort("slot")

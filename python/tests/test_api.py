@@ -92,8 +92,10 @@ def test_studies_that_ship_can_be_read_and_their_names_exist(tmp_path: Path):
 
 
 def test_a_lone_name_or_number_is_one_everywhere():
-    run = hw.hybrid_server(policies="hybrid", loads="30", requests=2000)
-    assert run.runs["load_pct"].to_list() == pytest.approx([30])
+    run = hw.compare(
+        "count", world="server", techniques="hybrid", loads="30", set={"requests": 2000}
+    )
+    assert run.runs["load_pct"].to_list() == pytest.approx([30, 30])
     found = hw.circuit_runs(days_us=61, tokens="naive", mtu=1500, duration_ms=1)
     assert found.height == 1
     with pytest.raises(hw.HalfwinkError, match="nosuch"):
@@ -102,7 +104,6 @@ def test_a_lone_name_or_number_is_one_everywhere():
 
 def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):
     shown = [
-        hw.hybrid_server(policies="hybrid", loads="30", requests=2000),
         hw.storage_runs(policies="issuer", issuers=2, ios=1000),
         hw.core_switching(),
     ]

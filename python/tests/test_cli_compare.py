@@ -199,7 +199,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
             "unknown application `one`; `halfwink list workloads -w router` shows what there is",
         ),
         (
-            ("hybrid", "--policy", "nobody"),
+            ("hybrid", "-t", "nobody"),
             "unknown technique `nobody`; `halfwink list techniques -w server` shows what there is",
         ),
         (

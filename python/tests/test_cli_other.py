@@ -149,7 +149,7 @@ def test_a_recorded_workload_is_a_trace_everywhere_and_files_are_not_replaced_si
 
 
 @pytest.mark.parametrize("seed", ["-1", "18446744073709551616"])
-@pytest.mark.parametrize("command", ["hybrid", "circuits simulate", "compare"])
+@pytest.mark.parametrize("command", ["circuits simulate", "compare"])
 def test_numbers_that_cannot_be_are_one_line(halfwink, command: str, seed: str):
     what = "-n" if command == "compare" else "--seed"
     done = halfwink(*command.split(), *(["alu"] if command == "compare" else []), f"{what}={seed}")
@@ -273,8 +273,8 @@ def test_a_table_fits_eighty_columns(tmp_path: Path, workloads: list[str]):
 @pytest.mark.parametrize(
     "words",
     [
-        ["hybrid", "--policy", "always-on,progressive-backup", "--load", "10 30"],
-        ["hybrid", "--load", "30", "--set", "faults.crash_every_s=30"],
+        ["hybrid", "-t", "always-on,progressive-backup", "--load", "10,30", "-q"],
+        ["hybrid", "--load", "30", "--set", "faults.crash_every_s=30", "-q"],
         ["router", "ipv4@5,20", "-q"],
         ["router", "ipv4@5,20", "-t", "polling,napi", "--points", "-q"],
         ["circuits", "model", "--savings"],

@@ -9,7 +9,7 @@ import pytest
 
 import halfwink as hw
 from halfwink.errors import HalfwinkError
-from halfwink.hybrid import hybrid_server, hybrid_year, service_profile
+from halfwink.hybrid import hybrid_year, service_profile
 
 QUICK = {"points": 9, "requests": 20_000, "accuracy_pct": None}
 
@@ -42,12 +42,15 @@ def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
         "niccolini", ["hybrid"], counts=str(counts), servers=4, days=None, points=17,
         requests=100_000, accuracy_pct=None,
     )  # fmt: skip
-    exact = hybrid_server(policies=["hybrid"], loads=[f"counts:{counts}"], servers=4)
-    ours, theirs = year.row(0, named=True), exact.runs.row(0, named=True)
+    exact = hw.compare(
+        f"count@counts:{counts}", world="server", techniques="hybrid", set={"servers": 4}
+    )
+    ours = year.row(0, named=True)
+    theirs = exact.runs.filter(technique="hybrid").row(0, named=True)
     assert ours["power_w"] == pytest.approx(theirs["power_w"], rel=0.02)
-    assert ours["mean_ms"] == pytest.approx(theirs["mean_ms"], rel=0.03)
-    assert ours["p99_ms"] == pytest.approx(theirs["p99_ms"], rel=0.05)
-    assert ours["requests"] == pytest.approx(theirs["requests"], rel=0.01)
+    assert ours["mean_ms"] == pytest.approx(1e-3 * theirs["latency_mean_us"], rel=0.03)
+    assert ours["p99_ms"] == pytest.approx(1e-3 * theirs["latency_p99_us"], rel=0.05)
+    assert ours["requests"] == pytest.approx(theirs["offered"], rel=0.01)
 
 
 def test_names_are_those_of_the_package():
@@ -100,11 +103,12 @@ def test_a_service_profile_of_two_chips(halfwink, tmp_path: Path):
     assert profile.small.mean_ms > 1.1 * profile.big.mean_ms
     file = tmp_path / "mine.toml"
     profile.write(file, server="niccolini")
-    words = ["--workload", "nginx-1pct", "--load", "0.1", "--policy", "always-big,always-small"]
-    runs = halfwink("hybrid", str(file), *words, "--requests", "20000", "--json").json()["runs"]
+    words = ["nginx-1pct@0.1", "-m", str(file), "-t", "always-big,always-small"]
+    found = halfwink("hybrid", *words, "--set", "requests=20000", "--json").json()["results"]
+    runs = {result["technique"]: result["run"] for result in found}
     # Nothing waits at a load so low: delays are service times.
-    for run, side in zip(runs, (profile.big, profile.small), strict=True):
-        assert run["mean_ms"] == pytest.approx(side.mean_ms, rel=0.03)
+    for name, side in (("always-big", profile.big), ("always-small", profile.small)):
+        assert 1e-3 * runs[name]["latency_mean_us"] == pytest.approx(side.mean_ms, rel=0.03)
     with pytest.raises(HalfwinkError, match="has a workload"):
         profile.write(tmp_path / "twice.toml", server=str(file))
 

@@ -84,13 +84,14 @@ def test_routers_and_hybrid_servers_leave_logs(halfwink: Halfwink, tmp_path: Pat
     assert told.is_equal
     assert told.header["technique"] == "power-save"
     assert told.events > 100
-    hybrid = ("hybrid", "--policy", "hybrid", "--load", "30", "--requests", "2000")
+    hybrid = ("hybrid", "count@30", "-t", "hybrid", "--set", "requests=2000", "-q")
     log = tmp_path / "hybrid.log"
-    assert halfwink(*hybrid, "--log", str(log), "-q").status == 0
-    told = hw.replay(log)
+    assert halfwink(*hybrid, "--log", str(log)).status == 0
+    told_by = tmp_path / "hybrid-hybrid.log"
+    told = hw.replay(told_by)
     assert told.is_equal
     assert told.header["workload"] == "count@30"
-    assert not hw.replay(log, technique="hybrid:threshold=1").is_equal
+    assert not hw.replay(told_by, technique="hybrid:threshold=1").is_equal
 
 
 def test_two_logs_side_by_side_say_where_they_part(halfwink: Halfwink, tmp_path: Path) -> None:

@@ -260,9 +260,9 @@ def complaint(done: Done) -> str:
     ("words", "said"),
     [
         (("compare", "alu", "-t", "power-save"), "halfwink router -t power-save"),
-        (("compare", "alu", "-t", "hybrid"), "halfwink hybrid --policy hybrid"),
+        (("compare", "alu", "-t", "hybrid"), "halfwink hybrid -t hybrid"),
         (("router", "-t", "tap"), "halfwink compare"),
-        (("hybrid", "--policy", "tap"), "`halfwink list techniques --world server` shows"),
+        (("hybrid", "-t", "tap"), "halfwink compare"),
         (("compare", "alu", "--world", "chp"), "unknown world `chp`; did you mean `chip`?"),
         (("compare", "alu", "-t", "tap:wake=lst"), "did you mean `last`?"),
         (("compare", "alu", "-t", "tap:wakes=last"), "did you mean `wake`?"),
@@ -328,7 +328,7 @@ def test_an_old_machine_file_is_told_what_to_write_now(
         else f"{text}\n{section}"
     )
     assert key in old.read_text()
-    words = {"": ("compare", "alu", "-m"), "router": ("router", "-m"), "server": ("hybrid",)}
+    words = {"": ("compare", "alu", "-m"), "router": ("router", "-m"), "server": ("hybrid", "-m")}
     said = complaint(halfwink(*words[folder], "old.toml"))
     assert said.startswith("old.toml:")
     assert f"leave it out and say {now}=" in said

@@ -23,19 +23,6 @@ impl Server {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
-    /// Policies against loads: runs, and their parts. `question`: a dict of what is asked, each key
-    /// as the fields of `ServerQuestion`.
-    fn query<'py>(
-        &self,
-        py: Python<'py>,
-        library: &Library,
-        question: Question,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
-        let question = question.read().map_err(py_error)?;
-        let found = py.detach(|| self.0.query(&library.0, &question)).map_err(py_error)?;
-        Ok((table(py, &found.0)?, table(py, &found.1)?))
-    }
-
     /// A year of counts on a fleet: a table. `question`: each key as the fields of
     /// `YearQuestion`.
     fn year<'py>(
@@ -60,16 +47,8 @@ impl Server {
         requests: u64,
         seed: u64,
     ) -> PyResult<u64> {
-        let loads = vec![study::ServerLoad::parse(load).map_err(py_error)?];
-        let workloads = vec![workload.to_owned()];
-        let question = study::ServerQuestion {
-            workloads,
-            loads,
-            requests: Some(requests),
-            seed,
-            ..Default::default()
-        };
-        py.detach(|| self.0.draw(&library.0, &question)).map_err(py_error)
+        let load = study::ServerLoad::parse(load).map_err(py_error)?;
+        py.detach(|| self.0.draw(&library.0, workload, &load, requests, seed)).map_err(py_error)
     }
 }
 
@@ -102,38 +81,6 @@ impl YearQuestion {
             points: self.points,
             requests: self.requests,
             goal: self.accuracy.map(|relative| study::Goal { relative, confidence: 0.95 }),
-            seed: self.seed,
-        })
-    }
-}
-
-/// Parameters of a server query, from a dict.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Question {
-    workloads: Vec<String>,
-    policies: Vec<String>,
-    loads: Vec<String>,
-    requests: Option<u64>,
-    accuracy: Option<f64>,
-    servers: Option<u32>,
-    dispatch: String,
-    slot_s: Option<f64>,
-    seed: u64,
-}
-
-impl Question {
-    fn read(self) -> Result<study::ServerQuestion, study::StudyError> {
-        let loads = self.loads.iter().map(|load| study::ServerLoad::parse(load));
-        let dispatch = study::dispatch(&self.dispatch)?;
-        Ok(study::ServerQuestion {
-            loads: loads.collect::<Result<Vec<_>, _>>()?,
-            workloads: self.workloads,
-            policies: self.policies,
-            requests: self.requests,
-            goal: self.accuracy.map(|relative| study::Goal { relative, confidence: 0.95 }),
-            fleet: self.servers.map(|servers| (servers, dispatch)),
-            slot_s: self.slot_s,
             seed: self.seed,
         })
     }

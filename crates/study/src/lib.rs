@@ -52,8 +52,7 @@ pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
 pub use worlds::list::{world, WORLDS};
 pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
-    dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,
-    YearQuestion,
+    dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, YearQuestion,
 };
 pub use worlds::storage::{LoadAsked, StorageAsked, StorageInfo};
 pub use worlds::switching::SwitchingInfo;

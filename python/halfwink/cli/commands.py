@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import cold_start, designs, idle_periods, studies
+from halfwink import cold_start, designs, idle_periods, reading, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink.cli.console import out as stdout
@@ -157,6 +157,8 @@ def compare(
     else:
         print_results(results, wide=wide)
     _warn(results)
+    for line in reading.notes(results):
+        say(line, quiet=quiet)
     say(f"{_speed(results, seconds)}; report: {folder / 'report.html'}", quiet=quiet)
     if technique is None and world == comparing.WORLD:
         say("five of many techniques: `-t all` compares what the machine plays", quiet=quiet)

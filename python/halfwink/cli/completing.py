@@ -19,7 +19,6 @@ FILES = ":files"
 OTHERWISE = {
     "capture workload": "recorded",
     "circuits advise machine": "fabric",
-    "hybrid name": "machine",
     "hybrid-year name": "machine",
     "live circuits technique": "technique",
     "live delegate policy": "",

@@ -125,8 +125,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ipv4@5,20,80 --points", "at three loads"),
     ),
     "hybrid": (
-        ("--load 30 --servers 100", "a hundred servers at 30 %"),
-        ("--load log:access.log -o out", "by your own request log, with charts"),
+        ("count@30 --set servers=100", "a hundred servers at 30 %"),
+        ("--load log:access.log -o out", "by your own request log, with a report"),
     ),
     "hybrid-year": (("--servers 1000 --load 4", "a year of the World Cup's minutes"),),
     "list": (

@@ -55,7 +55,7 @@ def year(
     """Show what a fleet of hybrid servers draws and delays over a year of counts.
 
     Quasi-stationary: one server at steady loads, then every minute of the year from them. To play
-    every request instead: `halfwink hybrid --load counts:FILE --servers 1000`.
+    every request instead: `halfwink hybrid --load counts:FILE --set servers=1000`.
 
     Parameters
     ----------

@@ -46,10 +46,20 @@ LISTED = {
     "workload": "workloads",
 }
 #: Options that commands over `compare` no longer have, and what to write instead.
+MOVED_EVERYWHERE = {"--policy": "`--technique`", "--seed": "`--set seed=N`"}
 MOVED = {
-    "--app": "the workload itself, as `ipsec@30`",
-    "--policy": "`--technique`",
-    "--seed": "`--set seed=N`",
+    "compare": MOVED_EVERYWHERE,
+    "hybrid": MOVED_EVERYWHERE
+    | {
+        "--workload": "the workload itself, as `count@30`",
+        "--accuracy": "`--set accuracy=SHARE` (0.01 is one per cent)",
+        "--requests": "`--set requests=N`",
+        "--servers": "`--set servers=N`",
+        "--dispatch": "`--set dispatch=NAME`",
+        "--slot-s": "`--set slot_s=SECONDS --table slots`",
+        "--proportionality": "`--table proportionality`",
+    },
+    "router": MOVED_EVERYWHERE | {"--app": "the workload itself, as `ipsec@30`"},
 }
 #: A name that is not there, where no other one is near.
 UNKNOWN = re.compile(rf"unknown ({'|'.join(LISTED)}) `([^`]*)`$")
@@ -99,7 +109,10 @@ COMMANDS = {
         "router:router",
         "Show what a software router draws, delays, loses and reorders under each technique.",
     ),
-    "hybrid": ("hybrid:hybrid", "Show what a hybrid server draws and delays under each policy."),
+    "hybrid": (
+        "hybrid:hybrid",
+        "Show what a hybrid server draws and delays under each technique.",
+    ),
     "hybrid-year": (
         "hybrid_year:year",
         "Show what a fleet of hybrid servers draws and delays over a year of counts.",
@@ -278,8 +291,9 @@ def _usage(app: App, error: CycloptsError) -> str:
         word = token.keyword or token.value
         known = _options(error)
         option = word.partition("=")[0]
-        if option in MOVED and {"--technique", "--set"} <= set(known):
-            return f"unknown option `{option}`; write {MOVED[option]} now"
+        moved = MOVED.get(" ".join(error.command_chain or ()), {})
+        if option in moved:
+            return f"unknown option `{option}`; write {moved[option]} now"
         near = get_close_matches(word, known, 1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         return f"unknown option `{word}`{hint}"

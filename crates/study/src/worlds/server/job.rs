@@ -2,18 +2,18 @@
 
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_server::{simulate_controlled, simulate_fleet, Arrivals, Dispatch, Options};
+use halfwink_server::{simulate_controlled, simulate_fleet, Dispatch, Goal, Options};
 use halfwink_techniques::server::Service;
 use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
-use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
+use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, SEED};
 use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, short, text, Head, Short, Table, Value};
-use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::table::{integer, real, short, text, Head, Kind, Short, Table, Value};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::common::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
@@ -28,17 +28,25 @@ struct ServerJob {
     info: ServerInfo,
     choice: Choice,
     service: Service,
-    arrivals: Arrivals,
+    read: Read,
     load: ServerLoad,
-    bad_lines: u64,
     options: Options,
+    /// True if the run is to end at an accuracy.
+    is_to_be_accurate: bool,
     fleet: Option<(u32, Dispatch)>,
 }
+
+/// Requests of a run, if no number is given.
+const REQUESTS: u64 = 200_000;
+/// Requests of a run that ends at an accuracy, at most, if no number is given.
+const MOST: u64 = 20_000_000;
+/// Length of a run without requests.
+const SILENCE: Time = Time::ns(100_000_000_000);
 
 const OPTIONS: &[Parameter] = &[
     Parameter::whole("seed", SEED, (0, u64::MAX))
         .about("of all random streams", "one fixed stream, so that runs repeat"),
-    Parameter::whole("requests", 200_000, (1, u64::MAX))
+    Parameter::whole("requests", REQUESTS, (1, u64::MAX))
         .or_else("200000; of logs and counts all; with an accuracy 20 million at most")
         .about("of a run, the first tenth of which is left out", "halfwink"),
     Parameter::number("accuracy", "", 0.02, (5e-4, 0.5))
@@ -55,11 +63,14 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 19] = [
+const OWN: [Head; 23] = [
     real("load_pct"),
     integer("seed"),
     integer("servers"),
+    integer("offered"),
+    text("read_as"),
     integer("bad_lines"),
+    text("bad_line"),
     real("per_s"),
     real("power_w"),
     real("power_low_w"),
@@ -75,9 +86,10 @@ const OWN: [Head; 19] = [
     real("refused_pct"),
     real("lost_pct"),
     text("keeps_up"),
+    text("known"),
 ];
 
-const SLOTS: [Head; 7] = [
+const SLOTS: [Head; 8] = [
     integer("slot"),
     real("start_s"),
     real("per_s"),
@@ -85,10 +97,20 @@ const SLOTS: [Head; 7] = [
     real("latency_mean_us"),
     real("latency_p99_us"),
     real("big_share"),
+    real("big_asleep_pct"),
 ];
 
 /// Columns of the short table.
-const SHORT: &[Short] = &[short("lost_pct", "lost %", 3), short("keeps_up", "keeps up", 0)];
+const SHORT: &[Short] = &[
+    short("lost_pct", "lost %", 3),
+    short("keeps_up", "keeps up", 0),
+    short("known", "known", 0),
+    short("refused_pct", "refused %", 3),
+    short("big_asleep_pct", "big asleep %", 1),
+    short("big_share", "big share", 3),
+    short("wakes_per_s", "wakes/s", 2),
+    short("latency_p50_us", "p50 us", 1),
+];
 
 impl World for Server {
     fn name(&self) -> &'static str {
@@ -100,7 +122,7 @@ impl World for Server {
     }
 
     fn command(&self, technique: &str) -> String {
-        format!("halfwink hybrid --policy {technique}")
+        format!("halfwink hybrid -t {technique}")
     }
 
     fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
@@ -134,6 +156,10 @@ impl World for Server {
         SHORT
     }
 
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("niccolini"), workload: Some("count") }
+    }
+
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
         vec![
             ("run", [&COMMON[..], &OWN].concat()),
@@ -156,28 +182,15 @@ impl World for Server {
         let fleet = fleet(&settings.options)?;
         let servers = fleet.map_or(1.0, |(n, _)| f64::from(n));
         let (read, service) = read_load(&load, library, &service, servers)?;
-        let Read { arrivals, bad_lines, .. } = read;
-        let options = &settings.options;
-        let question = ServerQuestion {
-            requests: options.given("requests").map(|n| n as u64),
-            goal: options
-                .given("accuracy")
-                .map(|relative| halfwink_server::Goal { relative, confidence: 0.95 }),
-            fleet,
-            slot_s: options.given("slot_s"),
-            seed: options.number("seed") as u64,
-            ..ServerQuestion::default()
-        };
-        let options = question.options(&load, arrivals.rate());
         Ok(Box::new(ServerJob {
             workload: job.workload.clone(),
             info,
             choice: settings.choice,
             service,
-            arrivals,
+            options: options(&settings.options, &load, read.arrivals.rate()),
+            is_to_be_accurate: settings.options.given("accuracy").is_some(),
+            read,
             load,
-            bad_lines,
-            options,
             fleet,
         }))
     }
@@ -199,16 +212,55 @@ impl World for Server {
     }
 }
 
+/// Returns how long a load is played, from which seed, and in which slots.
+fn options(values: &Values, load: &ServerLoad, per_s: f64) -> Options {
+    let seed = values.number("seed") as u64;
+    let requests = values.given("requests").map(|n| n as u64);
+    let accuracy = values.given("accuracy").filter(|_| values.given("servers").is_none());
+    let goal = accuracy.map(|relative| Goal { relative, confidence: 0.95 });
+    let options = if per_s == 0.0 {
+        Options { until: SILENCE, ..Options::all(seed) }
+    } else if load.ends() {
+        Options { requests: requests.unwrap_or(u64::MAX), ..Options::all(seed) }
+    } else {
+        let most = if goal.is_some() { MOST } else { REQUESTS };
+        Options { goal, ..Options::requests(requests.unwrap_or(most), seed) }
+    };
+    Options { slot: values.given("slot_s").map(|s| Time::from_ns(s * 1e9)), ..options }
+}
+
+/// Reads how requests are spread over a fleet: `random`, `round-robin`, `least` or `least:2`
+/// (the emptiest of so many), `pack:6` (the first one with fewer unfinished requests).
+///
+/// # Errors
+/// If it is none of these.
+pub fn dispatch(text: &str) -> Result<Dispatch, StudyError> {
+    let (name, number) = text.split_once(':').map_or((text, None), |(n, m)| (n, Some(m)));
+    let number = number.map(|n| n.parse().ok().filter(|n: &u32| *n > 0));
+    match (name, number) {
+        ("random", None) => Ok(Dispatch::Random),
+        ("round-robin", None) => Ok(Dispatch::RoundRobin),
+        ("least", None) => Ok(Dispatch::Least { of: 2 }),
+        ("least", Some(Some(of))) => Ok(Dispatch::Least { of }),
+        ("pack", Some(Some(below))) => Ok(Dispatch::Pack { below }),
+        _ => {
+            let expected =
+                "expected random, round-robin, least:2 (the emptiest of so many), pack:6";
+            Err(StudyError::Usage(format!("unknown dispatch `{text}`; {expected}")))
+        }
+    }
+}
+
 /// Returns the number of servers, and how requests are spread over them.
 fn fleet(options: &Values) -> Result<Option<(u32, Dispatch)>, StudyError> {
-    let dispatch = super::dispatch(options.text("dispatch").unwrap_or("random"))?;
+    let dispatch = dispatch(options.text("dispatch").unwrap_or("random"))?;
     Ok(options.given("servers").map(|servers| (servers as u32, dispatch)))
 }
 
 impl Prepared for ServerJob {
     fn identity(&self) -> String {
         // A file of arrivals is what it holds, not what it is called.
-        let arrivals = xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.arrivals).as_bytes());
+        let arrivals = xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.read.arrivals).as_bytes());
         format!("{}\n{arrivals:016x}\n{}", self.workload, self.info.text)
     }
 
@@ -233,8 +285,9 @@ impl Prepared for ServerJob {
                 logs.steering(server as usize, made.expect("its technique is of servers"))
             };
             let fleet = (servers, dispatch);
-            let run = simulate_fleet(model, service, &self.arrivals, &make, fleet, self.options)
-                .map_err(|error| failed(&error, self.options.seed))?;
+            let run =
+                simulate_fleet(model, service, &self.read.arrivals, &make, fleet, self.options)
+                    .map_err(|error| failed(&error, self.options.seed))?;
             let view = RunView::of_fleet(&run, servers);
             return Ok(vec![
                 ("run", self.run_table(&view, None)),
@@ -244,8 +297,9 @@ impl Prepared for ServerJob {
             ]);
         }
         let made = logs.steering(0, self.choice.steering(model, service)?);
-        let run = simulate_controlled(model, service, &self.arrivals, made, self.options, control)
-            .map_err(|error| failed(&error, self.options.seed))?;
+        let run =
+            simulate_controlled(model, service, &self.read.arrivals, made, self.options, control)
+                .map_err(|error| failed(&error, self.options.seed))?;
         let view = RunView::of(&run);
         Ok(vec![
             ("run", self.run_table(&view, run.precision)),
@@ -284,11 +338,16 @@ impl ServerJob {
         }
         .cells();
         let [power_low, power_high] = ends(precision.and_then(|p| interval(p.power_w, 1.0)));
-        let own: [Value; 19] = [
-            (100.0 * self.arrivals.rate() / full).into(),
+        let known = self.is_to_be_accurate && self.read.arrivals.rate() > 0.0;
+        let known = known.then(|| word(precision.is_some_and(|p| p.reached)));
+        let own: [Value; 23] = [
+            (100.0 * self.read.arrivals.rate() / full).into(),
             self.options.seed.into(),
             (run.servers as u64).into(),
-            self.bad_lines.into(),
+            tally.arrived.into(),
+            self.read.read_as.as_str().into(),
+            self.read.bad_lines.into(),
+            self.read.bad_line.as_str().into(),
             (done as f64 / seconds).into(),
             (energy_j / seconds).into(),
             power_low,
@@ -303,10 +362,19 @@ impl ServerJob {
             (100.0 * finished).into(),
             run.refused_pct().into(),
             run.lost_pct().into(),
-            if run.keeps_up() { "yes" } else { "no" }.into(),
+            word(run.keeps_up()).into(),
+            known.map_or(Value::Missing(Kind::Text), Value::from),
         ];
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Table::row(cells)
+    }
+}
+
+fn word(is_so: bool) -> &'static str {
+    if is_so {
+        "yes"
+    } else {
+        "no"
     }
 }
 
@@ -316,6 +384,7 @@ fn slots(run: &RunView) -> Table {
     for (n, slot) in run.slots.iter().enumerate() {
         let seconds = slot.span.as_s();
         let energy_j: f64 = slot.machines.iter().map(|m| m.energy_j).sum();
+        let big_s = slot.machines[1].state_s;
         table.push(vec![
             n.into(),
             slot.start.as_s().into(),
@@ -324,7 +393,22 @@ fn slots(run: &RunView) -> Table {
             us(slot.tally.latency.mean()).into(),
             us(slot.tally.latency.quantile(0.99)).into(),
             (slot.tally.sent[1] as f64 / slot.tally.arrived.max(1) as f64).into(),
+            (100.0 * big_s[2] / big_s.iter().sum::<f64>()).into(),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_spread_are_read() {
+        assert_eq!(dispatch("least:3").unwrap(), Dispatch::Least { of: 3 });
+        assert_eq!(dispatch("pack:6").unwrap(), Dispatch::Pack { below: 6 });
+        for text in ["pack", "pack:0", "least:x", "randm", "random:2"] {
+            assert!(dispatch(text).unwrap_err().to_string().contains("unknown dispatch"), "{text}");
+        }
+    }
 }

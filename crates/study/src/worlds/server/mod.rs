@@ -4,12 +4,10 @@ mod delay;
 mod design;
 mod facts;
 mod job;
-mod query;
 mod year;
 
 pub use crate::worlds::load::{Kind, Rate, ServerLoad};
-pub use job::Server;
-pub use query::{dispatch, ServerQuestion};
+pub use job::{dispatch, Server};
 pub use year::YearQuestion;
 
 use halfwink_policy::steering::{Side, SteeringPolicy};
@@ -80,12 +78,8 @@ struct Cell {
 }
 
 impl Cell {
-    fn policy(&self) -> Result<SteeringPolicy, StudyError> {
-        Ok(self.technique.steering(&self.model, &self.service)?)
-    }
-
     fn run(&self) -> Result<Run, StudyError> {
-        let policy = self.policy()?;
+        let policy = self.technique.steering(&self.model, &self.service)?;
         simulate(&self.model, &self.service, &self.arrivals, policy, self.options)
             .map_err(|error| failed(&error, self.options.seed))
     }
@@ -147,25 +141,21 @@ impl ServerInfo {
         Ok(choice.steering(&self.model, &self.service(workload)?)?)
     }
 
-    /// Draws the arrivals and sizes of a question's first workload and load and does nothing with
-    /// them: how many requests there are.
+    /// Draws so many arrivals and sizes of a workload at a load and does nothing with them: how
+    /// many requests there are.
     ///
     /// # Errors
-    /// If there is no such workload or file, or no load was asked for.
-    pub fn draw(&self, library: &Library, question: &ServerQuestion) -> Result<u64, StudyError> {
-        let (Some(workload), Some(load)) = (question.workloads.first(), question.loads.first())
-        else {
-            return Err(StudyError::Usage("a workload and a load: expected one each".to_owned()));
-        };
-        let service = self.service(workload)?;
-        let (read, service) = read_load(load, library, &service, 1.0)?;
-        let drawn = draw(
-            &service,
-            &read.arrivals,
-            question.requests.unwrap_or(query::REQUESTS),
-            question.seed,
-        );
-        drawn.map_err(|error| failed(&error, question.seed))
+    /// If there is no such workload or file.
+    pub fn draw(
+        &self,
+        library: &Library,
+        workload: &str,
+        load: &ServerLoad,
+        requests: u64,
+        seed: u64,
+    ) -> Result<u64, StudyError> {
+        let (read, service) = read_load(load, library, &self.service(workload)?, 1.0)?;
+        draw(&service, &read.arrivals, requests, seed).map_err(|error| failed(&error, seed))
     }
 
     /// Returns the model of the same server with other values.
