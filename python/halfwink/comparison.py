@@ -228,14 +228,16 @@ def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list
         HalfwinkError: the world has no loads, or a workload has one already.
     """
     if not loads:
-        return list(workloads)
+        return list(dict.fromkeys(workloads))
     if world not in LOADED:
         known = ", ".join(LOADED)
-        raise HalfwinkError(f"workloads of the world `{world}` have no load; those of {known} have")
+        line = f"workloads of the world `{world}` have no load; those of {known} have (--world)"
+        raise HalfwinkError(line)
     for workload in workloads:
         if "@" in workload:
             raise HalfwinkError(f"`{workload}` has a load already: leave out --load, or the `@...`")
-    return [f"{workload}@{load.removesuffix('%')}" for workload in workloads for load in loads]
+    each = (f"{workload}@{load.removesuffix('%')}" for workload in workloads for load in loads)
+    return list(dict.fromkeys(each))
 
 
 def split_loads(text: str | None) -> list[str]:

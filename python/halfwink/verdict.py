@@ -40,6 +40,8 @@ ONE = {
     "node": "server",
     "racks": "network",
 }
+#: Worlds that know an interval of each 99th percentile.
+KNOW_TAILS = ("node",)
 #: What stands before a technique that needs more than a machine of today has.
 WITH = {
     "kernel": "With a changed kernel or firmware",
@@ -83,7 +85,8 @@ def verdict(results: Results) -> Verdict:
     whose = (results.world, results.baseline, results.baseline_machine)
     found = groups(results.runs, slices, *whose, results.tables.get("ledger"))
     judged = [Judged(group) for group in found if is_judged(group)]
-    winners = pl.DataFrame([one.row() for one in judged], schema=_SCHEMA)
+    able = [one.row() for one in judged if one.base.get("keeps_up") != "no"]
+    winners = pl.DataFrame(able, schema=_SCHEMA)
     if not judged:
         line = f"Nothing was compared with {results.baseline}: name a technique beside it."
         return Verdict((line,), winners)
@@ -183,6 +186,9 @@ class Judged:
 
     def sentences(self) -> list[str]:
         """What is best today, what it saves, what would add to it, and what the limits exclude."""
+        if self.base.get("keeps_up") == "no":
+            one = ONE.get(self.group.world, "machine")
+            return [f"The {one} cannot keep up with this load: nothing is compared."]
         lines = [*self._best_of_today(), *self._power(), *self._beyond()]
         return [*lines, *self._fastest(), *self._greedy(), *self._leanest(), *self._bound()]
 
@@ -193,7 +199,7 @@ class Judged:
             now, then = (self.group.rows[n]["energy_j_per_unit"] for n in (today, base))
             amount = f"{percents(self.saved(today, base))} less than {base}"
             line = f"{today} uses {self.near}the least energy of what runs today"
-            cost = cost_of(self.group, today, self.base)
+            cost = cost_of(self.group, today, base)
             if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({energy(now)} instead of {energy(then)} per {unit})"
                 return [f"{line}: {amount}{'' if self.is_assumed else each}, {cost}."]
@@ -283,7 +289,7 @@ class Judged:
                 why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
                 lines.append(f"{WITH[need]}, nothing uses less than {best}: {why}.")
                 continue
-            cost = cost_of(self.group, name, self.base)
+            cost = cost_of(self.group, name, self.today)
             line = f"{WITH[need]}, {name} uses {percents(saved)} less than {self.today}"
             line += self._beyond_watts(name)
             by = how(name, self.group.world)
@@ -316,14 +322,15 @@ class Judged:
         if _time(row) > FASTER * min(_time(self.group.rows[self.winner]), 1):
             return []
         saved = compared(self.saved(fastest, self.group.baseline))
-        return [f"{fastest} is fastest: {cost_of(self.group, fastest, self.base)}; it {saved}."]
+        cost = cost_of(self.group, fastest, self.group.baseline)
+        return [f"{fastest} is fastest: {cost}; it {saved}."]
 
     def _greedy(self) -> list[str]:
         if (name := self.greedy) is None:
             return []
         saved = self.saved(name, self.group.baseline)
         broken = ", ".join(self.group.breaks(name))
-        cost = cost_of(self.group, name, self.base)
+        cost = cost_of(self.group, name, self.group.baseline)
         line = f"{name} would save {percents(saved)} and breaks a limit ({broken}): {cost}; "
         return [f"{line}the limits are {limits(self.group)}."]
 
@@ -381,7 +388,7 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     elif today == base:
         line = f"{where} nothing that runs today uses less energy than {base}{one.within}"
     else:
-        cost = cost_of(one.group, today, one.base)
+        cost = cost_of(one.group, today, base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
         least = f"{one.near}the least energy of what runs today"
         line = f"{where} {today} uses {least}: {amount}, {cost}"
@@ -536,37 +543,41 @@ def compared(saved: Saving) -> str:
     return f"uses {percents(saved.opposite)} more"
 
 
-def cost_of(group: Group, name: str, base: Row) -> str:
-    """What a technique costs in time, tail and loss."""
-    row = group.rows[name]
+def cost_of(group: Group, name: str, beside: str) -> str:
+    """What a technique costs in time, tail and loss beside another."""
+    row, other = group.rows[name], group.rows[beside]
     slower = row.get("slowdown_pct")
     parts: list[str] = []
     if slower is not None:
-        parts.append(_slower(slower))
-    parts += _tail(row, base, group.limit[1])
+        parts.append(_slower(100 * (_time(row) / _time(other) - 1)))
+    parts += _tail(group, row, other)
     lost = row.get("lost_pct")
     if lost is not None and lost > 0.0005:
         parts.append(f"{fixed(lost, 3)} % lost")
     return ", ".join(parts) or "at a cost that is not known"
 
 
-def _tail(row: Row, base: Row, limit: float) -> list[str]:
-    """The 99th percentile beside the baseline's, and whether its interval tells it from that and
-    from its limit, which is a share of the baseline's."""
-    ours, theirs = row.get("latency_p99_us"), base.get("latency_p99_us")
-    if not ours or not theirs:
+def _tail(group: Group, row: Row, other: Row) -> list[str]:
+    """The 99th percentile beside another's, and whether intervals tell it from that and from its
+    limit, which is a multiple of the baseline's."""
+    p99 = "latency_p99_us"
+    base = group.rows[group.baseline]
+    ours, theirs, bases = (one.get(p99) for one in (row, other, base))
+    if not ours or not theirs or not bases:
         return []
     before, now = wording.duration(theirs), wording.duration(ours)
     if before == now:
         return [f"p99 {now}"]
-    halves = [half_width(one, "latency_p99_us") or 0.0 for one in (row, base)]
-    ratio, half = ours / theirs, ours / theirs * hypot(halves[0] / ours, halves[1] / theirs)
-    doubt = ""
-    if ratio - half < limit < ratio + half:
-        doubt = f", perhaps {'beyond' if ratio <= limit else 'within'} its limit"
-    elif all(halves) and abs(ratio - 1) < half:
-        doubt = ", which may be chance"
-    return [f"p99 {before} -> {now}{doubt}"]
+    told = f"p99 {before} -> {now}"
+    # Worlds that know intervals of 99th percentiles know none where too few requests came.
+    if group.world in KNOW_TAILS and None in [half_width(one, p99) for one in (row, other, base)]:
+        return [f"{told}, of which so short a run says little"]
+    share, his, its = ((half_width(one, p99) or 0.0) / one[p99] for one in (row, other, base))
+    times, limit = ours / bases, group.limit[1]
+    if row is not base and abs(times - limit) < times * hypot(share, its):
+        return [f"{told}, perhaps {'beyond' if times <= limit else 'within'} its limit"]
+    by_chance = share and his and abs(ours / theirs - 1) < ours / theirs * hypot(share, his)
+    return [f"{told}, which may be chance" if by_chance else told]
 
 
 def _slower(slower: float) -> str:

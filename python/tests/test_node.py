@@ -158,6 +158,26 @@ def test_package_sleep_saves_what_is_published_when_idle_and_less_with_load_and_
     assert saved(5, package | {"server.cores": 56}) < 0.1 * low
 
 
+def test_a_short_run_begins_after_menu_has_learned():
+    """With a tenth of the run left out alone, its p99 was four times teo's."""
+    runs = hw.compare("redis@50", world="node", techniques=["menu", "teo"], set=FEW).runs
+    menu, teo = (runs.filter(technique=name).row(0, named=True) for name in ("menu", "teo"))
+    assert menu["latency_p99_us"] == pytest.approx(teo["latency_p99_us"], rel=0.2)
+
+
+def test_a_99th_percentile_lies_in_its_interval():
+    known = {"requests": 300_000}
+    runs = hw.compare(["nginx@5", "nginx@10"], techniques=["menu", "c1"], set=known).runs
+    for one in runs.iter_rows(named=True):
+        ends = one["latency_p99_low_us"], one["latency_p99_high_us"]
+        assert ends[0] <= one["latency_p99_us"] <= ends[1], one["technique"]
+
+
+def test_a_load_named_twice_is_one():
+    runs = hw.compare("nginx", techniques=["menu"], loads=["10%", "10%"], set=FEW).runs
+    assert runs["workload"].to_list() == ["nginx@10"]
+
+
 def test_techniques_left_out_for_one_reason_are_one_line(caplog: pytest.LogCaptureFixture):
     hw.compare("nginx@10", world="node", techniques=["all"], set=FEW)
     left = [text for record in caplog.records if "left out" in (text := record.getMessage())]

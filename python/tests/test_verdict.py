@@ -129,6 +129,31 @@ def test_a_tail_that_its_interval_does_not_tell_apart_is_in_doubt(
     assert told[1] == doubt, said
 
 
+def test_what_hardware_adds_costs_what_it_takes_beside_the_best_of_today():
+    runs = {"always-on": (100.0, 100.0), "idle-menu": (80.0, 50.0), "tap": (76.0, 60.0)}
+    said = str(verdict(results(runs=runs)))
+    assert "less than always-on (80 mJ instead of 100 mJ per request), 50.00 % faster" in said
+    assert "tap uses 5.00 % less than idle-menu (400 mW of 8 W), 20.00 % slower" in said
+    assert "p99 200 us -> 240 us" in said
+
+
+def test_a_baseline_that_cannot_keep_up_is_compared_with_nothing():
+    rows = [row("menu", 100.0, 50.0), row("teo", 80.0, 50.0)]
+    for one in rows:
+        one["keeps_up"] = "no"
+    found = verdict(related("node", rows))
+    assert found.sentences[0] == "The server cannot keep up with this load: nothing is compared."
+    assert found.winners.is_empty()
+
+
+def test_a_tail_of_too_few_requests_is_told_so():
+    ends = {"latency_p99_low_us": None, "latency_p99_high_us": None}
+    rows = [row("menu", 100.0, 50.0) | ends, row("teo", 80.0, 40.0) | ends]
+    said = str(verdict(related("node", rows)))
+    assert "p99 200 us -> 160 us, of which so short a run says little" in said
+    assert "of which" not in str(verdict(related("chip", rows)))
+
+
 def test_best_of_today_comes_first_then_hardware_then_the_bound():
     found = verdict(results())
     first, power, beyond, greedy, oracle, rests = found.sentences

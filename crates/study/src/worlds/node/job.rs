@@ -357,6 +357,13 @@ impl Prepared for NodeJob {
     }
 }
 
+/// Interval of the 99th percentile in microseconds. The value itself is the upper end of its
+/// bucket, which is wider than many an interval: both are held.
+fn tail(run: &Run, p99_us: Option<f64>) -> Option<(f64, f64)> {
+    let (low, high) = interval(run.p99_latency, 1e6)?;
+    p99_us.map(|value| (low.min(value), high.max(value)))
+}
+
 impl NodeJob {
     fn failed(&self, error: &RunError) -> StudyError {
         match error {
@@ -387,7 +394,7 @@ impl NodeJob {
             intervals: Intervals {
                 energy_j_per_unit: interval(run.energy_per_request(), 1.0),
                 latency_mean_us: interval(run.mean_latency(), 1e6),
-                latency_p99_us: interval(run.p99_latency, 1e6),
+                latency_p99_us: tail(run, at(0.99)),
             },
         }
         .cells();
