@@ -173,6 +173,15 @@ def test_a_99th_percentile_lies_in_its_interval():
         assert ends[0] <= one["latency_p99_us"] <= ends[1], one["technique"]
 
 
+def test_a_run_that_is_shorter_than_its_load_says_how_long_it_must_be():
+    load = ["mmpp:10,90,0.05,0.05"]
+    with pytest.raises(HalfwinkError, match=r"both loads come: --set requests=(\d+)") as raised:
+        hw.compare("nginx", techniques=["c1"], loads=load, set=FEW)
+    least = int(str(raised.value).rpartition("=")[2])
+    found = hw.compare("nginx", techniques=["c1"], loads=load, set={"requests": least + 1}).runs
+    assert found["keeps_up"][0] == "yes"
+
+
 def test_a_load_named_twice_is_one():
     runs = hw.compare("nginx", techniques=["menu"], loads=["10%", "10%"], set=FEW).runs
     assert runs["workload"].to_list() == ["nginx@10"]

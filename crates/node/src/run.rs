@@ -294,6 +294,16 @@ fn window(arrivals: &Arrivals, options: Options) -> Result<Window, RunError> {
         let message = format!("a run of {length_s:.3} s, expected 1e-7 to 1e6 s");
         return Err(RunError::Arrivals(message));
     }
+    if let Arrivals::Mmpp { stays_s: [first, second], .. } = arrivals {
+        let (both_s, least) = (first + second, (first + second) * arrivals.rate());
+        if length_s < both_s {
+            let message = format!(
+                "a run of {length_s:.3} s, expected {both_s} s or more, so that both loads come: \
+                 --set requests={least:.0}"
+            );
+            return Err(RunError::Arrivals(message));
+        }
+    }
     let warm_s = (WARM_UP * length_s).max(least_s);
     let counted_s = (1.0 - WARM_UP) * length_s;
     let end = Time::from_ns((warm_s + counted_s) * 1e9);
