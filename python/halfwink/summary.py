@@ -182,6 +182,7 @@ SPARED_LAST = (
     "core saved %",
     "mean us",
     "power W",
+    "beyond today %",
     "needs",
     "breaks",
 )
