@@ -29,7 +29,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.executors import Executor, Submits
 from halfwink.jobs import names
 from halfwink.library import library, root
-from halfwink.targets import Values, compute
+from halfwink.targets import Values, begins, compute
 
 VERDICTS = ("holds", "holds in part", "fails", "not determined", "echo")
 #: Verdicts on targets that are met, whatever that is worth.
@@ -316,7 +316,7 @@ def select(claims: Sequence[Claim], wanted: Sequence[str]) -> list[Claim]:
 
 
 def _is_named(claim: Claim, name: str) -> bool:
-    return claim.work == name or ("/" in name and claim.id.startswith(name))
+    return claim.work == name or begins(claim.id, name)
 
 
 def claims(

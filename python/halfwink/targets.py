@@ -58,11 +58,11 @@ def select(targets: Sequence[dict[str, Any]], wanted: Sequence[str]) -> list[dic
     chosen: list[dict[str, Any]] = []
     for target in targets:
         for name in wanted:
-            if name in (target["area"], target["id"].split("/")[0]) or _has_prefix(target, name):
+            if name in (target["area"], target["id"].split("/")[0]) or begins(target["id"], name):
                 chosen.append(target)
                 break
     for name in wanted:
-        known = name in AREAS or name in WORKS or any(_has_prefix(t, name) for t in targets)
+        known = name in AREAS or name in WORKS or any(begins(t["id"], name) for t in targets)
         if not known:
             raise HalfwinkError(
                 f"no target, area or work `{name}`; areas: {', '.join(AREAS)}; "
@@ -71,8 +71,9 @@ def select(targets: Sequence[dict[str, Any]], wanted: Sequence[str]) -> list[dic
     return chosen
 
 
-def _has_prefix(target: dict[str, Any], name: str) -> bool:
-    return "/" in name and target["id"].startswith(name)
+def begins(id: str, name: str) -> bool:
+    """Returns whether a name is the beginning of an id, and more of it than the work's."""
+    return "/" in name and id.startswith(name)
 
 
 def reproduce(
