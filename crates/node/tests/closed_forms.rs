@@ -179,8 +179,8 @@ fn a_request_that_comes_untold_takes_no_announcement_from_another() {
     for (lost, told) in [(0.0, 4.0_f64), (0.1, 3.6)] {
         let plan = announcing(Announce { lead_us: 200.0, lost, ..TOLD });
         let found = run(losing(), &ten_us(), &poisson(8, 0.2), &plan, in_c6, options);
-        // So many requests of a core are announced and have not come, in the mean: it may sleep
-        // where none is.
+        // A core may sleep where none of its requests is announced and still to come; `told` are,
+        // in the mean.
         let least = (-told).exp();
         let slept = found.tally.wakes[C6] as f64 / found.tally.arrived as f64;
         assert!(0.5 * least < slept && slept < least, "{lost} lost: {slept}");
