@@ -257,6 +257,10 @@ class Group:
             (run.number, theirs[run.seed]) for run in self.runs.get(ours, []) if run.seed in theirs
         ]
 
+    def time(self, name: str) -> float:
+        """Returns a technique's mean time as a share of the baseline's; 1 where none is known."""
+        return 1 + (self.rows[name].get("slowdown_pct") or 0) / 100
+
     def run(self, number: int) -> Run:
         """A run by its number."""
         return next(r for runs in self.runs.values() for r in runs if r.number == number)
@@ -272,7 +276,7 @@ class Group:
         if found is None or found.value <= 0:
             return mean, p99
         row, base = self.rows[default], self.rows[self.baseline]
-        return max(mean, AS_SLOW * _time(row)), max(p99, AS_SLOW * _p99(row, base))
+        return max(mean, AS_SLOW * self.time(default)), max(p99, AS_SLOW * _p99(row, base))
 
     def breaks(self, technique: str) -> list[str]:
         """The limits that a technique breaks, in words."""
@@ -285,7 +289,7 @@ class Group:
             return ["does nothing"]
         if row.get("keeps_up") == "no" != base.get("keeps_up") or _undone(row, base):
             found.append("does not keep up")
-        if _time(row) > mean:
+        if self.time(technique) > mean:
             found.append("slower")
         if _p99(row, base) > p99:
             found.append("longer p99")
@@ -314,7 +318,7 @@ class Group:
         if best is None or best == found:
             return found
         # What is usual gives way to what saves more, or about as much and answers sooner.
-        is_sooner = AS_SOON * _time(self.rows[best]) < _time(self.rows[found])
+        is_sooner = AS_SOON * self.time(best) < self.time(found)
         is_better = self.beats(best, found) or (is_sooner and self.beats(best, self.baseline))
         return best if is_better else found
 
@@ -327,8 +331,8 @@ class Group:
         most = max(saved.values())
         least = most - min(AS_GOOD_PCT, AS_GOOD * abs(most))
         good = {name: value for name, value in saved.items() if value >= least}
-        soon = AS_SOON * min(_time(self.rows[name]) for name in good)
-        return max((n for n in good if _time(self.rows[n]) <= soon), key=lambda name: good[name])
+        soon = AS_SOON * min(self.time(name) for name in good)
+        return max((n for n in good if self.time(n) <= soon), key=lambda name: good[name])
 
     @cached_property
     def has_leaner(self) -> bool:
@@ -379,11 +383,6 @@ def _cells(name: str, found: Saving | None) -> Row:
     low, high = ends(name)
     value = found.value if found else None
     return {name: value, low: _ends(found)[0], high: _ends(found)[1]}
-
-
-def _time(row: Row) -> float:
-    """Returns the mean time as a share of the baseline's; 1 where none is known."""
-    return 1 + (row.get("slowdown_pct") or 0) / 100
 
 
 def _p99(row: Row, base: Row) -> float:

@@ -85,8 +85,7 @@ def verdict(results: Results) -> Verdict:
     whose = (results.world, results.baseline, results.baseline_machine)
     found = groups(results.runs, slices, *whose, results.tables.get("ledger"))
     judged = [Judged(group) for group in found if is_judged(group)]
-    able = [one.row() for one in judged if one.base.get("keeps_up") != "no"]
-    winners = pl.DataFrame(able, schema=_SCHEMA)
+    winners = pl.DataFrame([one.row() for one in judged if one.keeps_up], schema=_SCHEMA)
     if not judged:
         line = f"Nothing was compared with {results.baseline}: name a technique beside it."
         return Verdict((line,), winners)
@@ -121,6 +120,11 @@ class Judged:
         return self.group.rows[self.group.baseline]
 
     @property
+    def keeps_up(self) -> bool:
+        """Returns whether the baseline does the work that comes; without it nothing is compared."""
+        return self.base.get("keeps_up") != "no"
+
+    @property
     def today(self) -> str:
         """The best of today."""
         return self.group.today
@@ -145,9 +149,9 @@ class Judged:
         """Saves more than the best, and breaks a limit."""
         dear = [
             name
-            for name, row in self.group.rows.items()
+            for name in self.group.rows
             if self.group.breaks(name) and self.group.needs(name) != "bound"
-            if 1 + (row.get("slowdown_pct") or 0) / 100 <= DEAREST
+            if self.group.time(name) <= DEAREST
             if "does not keep up" not in self.group.breaks(name)
         ]
         best = self.group.best(dear, self.winner)
@@ -186,7 +190,7 @@ class Judged:
 
     def sentences(self) -> list[str]:
         """What is best today, what it saves, what would add to it, and what the limits exclude."""
-        if self.base.get("keeps_up") == "no":
+        if not self.keeps_up:
             one = ONE.get(self.group.world, "machine")
             return [f"The {one} cannot keep up with this load: nothing is compared."]
         lines = [*self._best_of_today(), *self._power(), *self._beyond()]
@@ -315,11 +319,10 @@ class Judged:
 
     def _fastest(self) -> list[str]:
         kept = [n for n in self.group.kept if n != self.winner]
-        fastest = min(kept, key=lambda name: _time(self.group.rows[name]), default=None)
+        fastest = min(kept, key=lambda name: self.group.time(name), default=None)
         if fastest is None:
             return []
-        row = self.group.rows[fastest]
-        if _time(row) > FASTER * min(_time(self.group.rows[self.winner]), 1):
+        if self.group.time(fastest) > FASTER * min(self.group.time(self.winner), 1):
             return []
         saved = compared(self.saved(fastest, self.group.baseline))
         cost = cost_of(self.group, fastest, self.group.baseline)
@@ -381,7 +384,7 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     told["set"] = f" with {one.base['set']}" if one.base["set"] else ""
     where += "".join(told[key] for key in different)
     base, today = one.group.baseline, one.today
-    if one.base.get("keeps_up") == "no":
+    if not one.keeps_up:
         return f"{where} the server cannot keep up: nothing is compared."
     if not one.others:
         line = f"{where} only {base} was compared of what runs today"
@@ -549,7 +552,7 @@ def cost_of(group: Group, name: str, beside: str) -> str:
     slower = row.get("slowdown_pct")
     parts: list[str] = []
     if slower is not None:
-        parts.append(_slower(100 * (_time(row) / _time(other) - 1)))
+        parts.append(_slower(100 * (group.time(name) / group.time(beside) - 1)))
     parts += _tail(group, row, other)
     lost = row.get("lost_pct")
     if lost is not None and lost > 0.0005:
@@ -570,13 +573,16 @@ def _tail(group: Group, row: Row, other: Row) -> list[str]:
         return [f"p99 {now}"]
     told = f"p99 {before} -> {now}"
     # Worlds that know intervals of 99th percentiles know none where too few requests came.
-    if group.world in KNOW_TAILS and None in [half_width(one, p99) for one in (row, other, base)]:
+    halves = [half_width(one, p99) for one in (row, other, base)]
+    if group.world in KNOW_TAILS and None in halves:
         return [f"{told}, of which so short a run says little"]
-    share, his, its = ((half_width(one, p99) or 0.0) / one[p99] for one in (row, other, base))
+    mine, his, its = (
+        (half or 0.0) / one for half, one in zip(halves, (ours, theirs, bases), strict=True)
+    )
     times, limit = ours / bases, group.limit[1]
-    if row is not base and abs(times - limit) < times * hypot(share, its):
+    if row is not base and abs(times - limit) < times * hypot(mine, its):
         return [f"{told}, perhaps {'beyond' if times <= limit else 'within'} its limit"]
-    by_chance = share and his and abs(ours / theirs - 1) < ours / theirs * hypot(share, his)
+    by_chance = mine and his and abs(ours / theirs - 1) < ours / theirs * hypot(mine, his)
     return [f"{told}, which may be chance" if by_chance else told]
 
 
@@ -591,7 +597,3 @@ def _slower(slower: float) -> str:
             else f"{wording.figure(times)} times as slow"
         )
     return f"{fixed(abs(slower))} % {'slower' if slower > 0 else 'faster'}"
-
-
-def _time(row: Row) -> float:
-    return 1 + (row.get("slowdown_pct") or 0) / 100
