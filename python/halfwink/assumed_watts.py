@@ -1,7 +1,7 @@
-"""Savings over all watts that a machine may have, where its watts are assumed.
+"""Savings over all watts that a machine may have, where its watts are estimated or assumed.
 
 A machine file says between which multiples of what it has the watts of each part lie. Cores, third
-level, memory and uncore may each be at another multiple, so that a saving lies in a range.
+level, memory, uncore and the rest may each be at another multiple: a saving lies in a range.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Shares = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Watts:
-    """Watts of a machine that are assumed.
+    """Watts of a machine that are estimated or assumed.
 
     Attributes:
         shares: energy of each part of a run, as a share of all of it.
@@ -36,10 +36,10 @@ class Watts:
 
 
 def assumed_watts(runs: pl.DataFrame, ledger: pl.DataFrame) -> dict[tuple[Any, ...], Watts]:
-    """Parts of each run whose machine has assumed watts, by what identifies it."""
+    """Parts of each run whose machine has uncertain watts, by what identifies it."""
     if "power_basis" not in runs.columns:
         return {}
-    known = runs.filter(power_basis="assumed").select(*IDENTITY, "power_low", "power_high")
+    known = runs.filter(is_uncertain()).select(*IDENTITY, "power_low", "power_high")
     if known.is_empty():
         return {}
     part = pl.col("component").map_elements(_part, return_dtype=pl.String).alias("part")
@@ -57,9 +57,17 @@ def assumed_watts(runs: pl.DataFrame, ledger: pl.DataFrame) -> dict[tuple[Any, .
     return watts
 
 
+def is_uncertain() -> pl.Expr:
+    """Runs whose machine has watts of which only a range is known."""
+    return pl.col("power_basis").is_in(["estimated", "assumed"])
+
+
 def _part(component: str) -> str:
-    """The kind of a component; all cores have one multiple."""
-    return "cores" if re.fullmatch(r"(core|os)\d+", component) else component
+    """The kind of a component: all of a kind (cores, third levels of dies) have one multiple, and
+    cores for the kernel are cores."""
+    numbered = re.fullmatch(r"(.*[^l\d])\d+", component)
+    kind = numbered[1] if numbered else component
+    return "core" if kind == "os" else kind
 
 
 def saving_over(ours: tuple[float, Watts], base: tuple[float, Watts]) -> tuple[float, float]:

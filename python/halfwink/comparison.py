@@ -187,15 +187,23 @@ def default_world(
 
     A service with a profile is played on a server of today. What names a chip, a technique or a
     value that chips have, or a part of a run (``on_a_chip``), is played on a chip.
+
+    Raises:
+        HalfwinkError: a load, which chips do not have, and a part of a run, which servers do not.
     """
+    if loads and on_a_chip:
+        raise HalfwinkError(
+            "--load is of a server of today, --instructions and --window are of a chip: leave one "
+            "out (a server's run has so many requests: --set requests=100000)"
+        )
+    if loads:
+        return NODE
     values = {path.split(".")[0] for path, _ in pairs(set)}
     if on_a_chip or (values and not values <= _node_values()):
         return WORLD
     if machine is not None:
         known = {info["name"] for info in machines(NODE)}
-        return NODE if loads or machine in known else WORLD
-    if loads:
-        return NODE
+        return NODE if machine in known else WORLD
     chips, nodes = (
         {t["name"] for t in _core.techniques() if w in t["worlds"]} for w in (WORLD, NODE)
     )

@@ -117,6 +117,10 @@ def of_baseline(row: Row, digits: int = 2) -> str:
     return fixed(None if saved is None else 100 - saved, digits)
 
 
+def _power(row: Row) -> str:
+    return "-" if is_assumed(row) else _number("power_w", 2)(row)
+
+
 def _relative(row: Row) -> str:
     return of_baseline(row) if is_assumed(row) else "-"
 
@@ -162,7 +166,7 @@ FIRST: list[Cell] = [
     ("mean us", "latency_mean_us", _number("latency_mean_us", 1)),
     ("p99 us", "latency_p99_us", _number("latency_p99_us", 1)),
     ("p99.9 us", "latency_p999_us", _number("latency_p999_us", 1)),
-    ("power W", "power_w", _number("power_w", 2)),
+    ("power W", "power_w", _power),
 ]
 #: Behind the world's own.
 LAST: list[Cell] = [
@@ -237,7 +241,7 @@ def is_shown(runs: pl.DataFrame, column: str) -> bool:
     """Whether a column says anything that others do not."""
     if column not in runs.columns or runs[column].count() == 0:
         return False
-    if "power_basis" in runs.columns and column in ("energy_j_per_unit", "power_basis"):
+    if "power_basis" in runs.columns and column in ("energy_j_per_unit", "power_w", "power_basis"):
         return has_assumed(runs) if column == "power_basis" else not _is_all_assumed(runs)
     if column == "equal_rate_saving_pct":
         # Where every technique runs at the same rate it is what the other column says.

@@ -10,15 +10,16 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import hypot
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from halfwink import wording
-from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
+from halfwink.assumed_watts import is_uncertain
+from halfwink.costs import FEW, compared, cost_of, limits, percents
+from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, Group, groups, how, usual
 from halfwink.paired import Saving
-from halfwink.relate import KEYS, half_width
+from halfwink.relate import KEYS
 from halfwink.summary import energy, fixed, has_assumed
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ ONE = {
     "node": "server",
     "racks": "network",
 }
-#: Worlds that know an interval of each 99th percentile.
-KNOW_TAILS = ("node",)
 #: What stands before a technique that needs more than a machine of today has.
 WITH = {
     "kernel": "With a changed kernel or firmware",
@@ -139,6 +138,11 @@ class Judged:
         """Returns whether its machine's watts are assumed: then only per cent mean something."""
         return self.base.get("power_basis") == "assumed"
 
+    @property
+    def about(self) -> str:
+        """Returns the word before watts that are estimated."""
+        return "about " if self.base.get("power_basis") == "estimated" else ""
+
     @cached_property
     def winner(self) -> str:
         """The technique with the least energy of all that keep the limits."""
@@ -190,8 +194,11 @@ class Judged:
 
     def sentences(self) -> list[str]:
         """What is best today, what it saves, what would add to it, and what the limits exclude."""
+        one = ONE.get(self.group.world, "machine")
+        if not self.keeps_up and self.base["units"] < FEW:
+            few = f"Only {self.base['units']} {self.base['unit_of_work']}s were counted"
+            return [f"{few}: too few to compare anything."]
         if not self.keeps_up:
-            one = ONE.get(self.group.world, "machine")
             return [f"The {one} cannot keep up with this load: nothing is compared."]
         lines = [*self._best_of_today(), *self._power(), *self._beyond()]
         return [*lines, *self._fastest(), *self._greedy(), *self._leanest(), *self._bound()]
@@ -206,7 +213,8 @@ class Judged:
             cost = cost_of(self.group, today, base)
             if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({energy(now)} instead of {energy(then)} per {unit})"
-                return [f"{line}: {amount}{'' if self.is_assumed else each}, {cost}."]
+                is_told = now is not None and then is not None and not self.is_assumed
+                return [f"{line}: {amount}{each if is_told else ''}, {cost}."]
             if self.watts(today) is not None:
                 rate = self._rate(self.base)
                 return [f"At {base}'s rate, {rate}, {line}: {amount}; at full speed it is {cost}."]
@@ -276,13 +284,14 @@ class Judged:
         one = ONE.get(self.group.world, "machine")
         if self.is_closed:
             saved, whole = wording.si(then - now), wording.si(then)
-            line = f"saves {saved}W of the {one}'s {whole}W"
+            line = f"saves {self.about}{saved}W of the {wording.possessive(one)} {whole}W"
             if self.group.is_same_rate(best):
                 return [f"At this rate, {self._rate(self.base)}, that {line}."]
             return [f"At that rate it {line}, with its idle floor for the time left."]
         kwh = wording.figure((then - now) * HOURS_A_YEAR / 1000)
-        line = f"At this load that saves {wording.si(then - now)}W of the {one}'s "
-        return [f"{line}{wording.si(then)}W: {kwh} kWh per {one} and year."]
+        saved, whole = f"{self.about}{wording.si(then - now)}W", f"{wording.si(then)}W"
+        line = f"At this load that saves {saved} of the {wording.possessive(one)} {whole}"
+        return [f"{line}: {kwh} kWh per {one} and year."]
 
     def _beyond(self) -> list[str]:
         """What a changed kernel and new hardware add to the best of today, and to each other."""
@@ -304,7 +313,7 @@ class Judged:
         now, then = self.watts(name), self.watts(self.today)
         if self.is_assumed or now is None or then is None:
             return ""
-        return f" ({wording.si(then[0] - now[0])}W of {wording.si(then[0])}W)"
+        return f" ({self.about}{wording.si(then[0] - now[0])}W of {wording.si(then[0])}W)"
 
     def _too_short(self, saved: Saving) -> str:
         """How long a run must be to tell, if this one cannot."""
@@ -378,7 +387,7 @@ class Judged:
 def of_load(one: Judged, different: Sequence[str]) -> str:
     """What is best today at one load of a service, and what would add to it. ``different`` are
     the keys that tell the groups of the comparison apart."""
-    service, _, _ = str(one.base["workload"]).rpartition("@")
+    service, _, _ = str(one.base["workload"]).partition("@")
     where = f"At {one.base['load_pct']:.3g} % load"
     told = {"workload": f" of {service}", "machine": f" on {one.base['machine']}"}
     told["set"] = f" with {one.base['set']}" if one.base["set"] else ""
@@ -409,7 +418,7 @@ def of_many(judged: list[Judged]) -> list[str]:
     """Sentences over several workloads: what is best today where, and what adds to it where; of
     one service under several loads, one for each load."""
     if all(one.base.get("load_pct") is not None for one in judged):
-        services = {str(one.base["workload"]).rpartition("@")[0] for one in judged}
+        services = {str(one.base["workload"]).partition("@")[0] for one in judged}
         different = ["workload"] if len(services) > 1 else []
         different += [k for k in KEYS[1:] if len({one.base[k] for one in judged}) > 1]
         return [of_load(one, different) for one in judged]
@@ -507,93 +516,10 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
 
 def _assumed(runs: pl.DataFrame) -> str:
     """Says what is known of watts that no meter read and no publication has."""
-    if not has_assumed(runs):
+    if "power_basis" not in runs.columns or (found := runs.filter(is_uncertain())).is_empty():
         return ""
-    found = runs.filter(power_basis="assumed")
     low, high = (found[f"power_{end}"].cast(pl.Float64).to_list() for end in ("low", "high"))
-    parts = "those of cores, third level, memory and uncore each lie"
-    between = f"{parts} between {fixed(min(low), 1)} and {fixed(max(high), 1)} times"
-    return f", whose watts are assumed ({between} what its file says): only per cent mean something"
-
-
-def limits(group: Group) -> str:
-    """The limits of a comparison, in words."""
-    mean, p99 = (100 * (limit - 1) for limit in group.limit)
-    text = f"{fixed(mean, 0)} % slower, {fixed(p99, 0)} % longer p99"
-    return text if mean <= SLOWER_PCT * 1.001 else f"those of {usual(group.world)}: {text}"
-
-
-def percents(saved: Saving) -> str:
-    """A saving with its interval, and its range over watts that are assumed:
-    ``4.2 % (3.9 to 4.5; 2.8 to 5.1 over the watts assumed)``."""
-    ranges: list[str] = []
-    if saved.low is not None and saved.high is not None and not saved.is_exact:
-        ranges.append(f"{fixed(saved.low)} to {fixed(saved.high)}")
-    if saved.over_watts is not None:
-        low, high = saved.over_watts
-        ranges.append(f"{fixed(low, 1)} to {fixed(high, 1)} over the watts assumed")
-    return f"{fixed(saved.value)} %" + (f" ({'; '.join(ranges)})" if ranges else "")
-
-
-def compared(saved: Saving) -> str:
-    """``saves 0.01 %``, ``uses 3.1 % more`` or ``uses as much``, with the interval."""
-    if saved.is_known and saved.value >= LEAST_PCT and not saved.beats(LEAST_PCT):
-        return f"saves {percents(saved)}, which may be chance"
-    if abs(saved.value) < LEAST_PCT:
-        return "uses as much"
-    if saved.value > 0:
-        return f"saves {percents(saved)}"
-    return f"uses {percents(saved.opposite)} more"
-
-
-def cost_of(group: Group, name: str, beside: str) -> str:
-    """What a technique costs in time, tail and loss beside another."""
-    row, other = group.rows[name], group.rows[beside]
-    slower = row.get("slowdown_pct")
-    parts: list[str] = []
-    if slower is not None:
-        parts.append(_slower(100 * (group.time(name) / group.time(beside) - 1)))
-    parts += _tail(group, row, other)
-    lost = row.get("lost_pct")
-    if lost is not None and lost > 0.0005:
-        parts.append(f"{fixed(lost, 3)} % lost")
-    return ", ".join(parts) or "at a cost that is not known"
-
-
-def _tail(group: Group, row: Row, other: Row) -> list[str]:
-    """The 99th percentile beside another's, and whether intervals tell it from that and from its
-    limit, which is a multiple of the baseline's."""
-    p99 = "latency_p99_us"
-    base = group.rows[group.baseline]
-    ours, theirs, bases = (one.get(p99) for one in (row, other, base))
-    if not ours or not theirs or not bases:
-        return []
-    before, now = wording.duration(theirs), wording.duration(ours)
-    if before == now:
-        return [f"p99 {now}"]
-    told = f"p99 {before} -> {now}"
-    # Worlds that know intervals of 99th percentiles know none where too few requests came.
-    halves = [half_width(one, p99) for one in (row, other, base)]
-    if group.world in KNOW_TAILS and None in halves:
-        return [f"{told}, of which so short a run says little"]
-    mine, his, its = (
-        (half or 0.0) / one for half, one in zip(halves, (ours, theirs, bases), strict=True)
-    )
-    times, limit = ours / bases, group.limit[1]
-    if row is not base and abs(times - limit) < times * hypot(mine, its):
-        return [f"{told}, perhaps {'beyond' if times <= limit else 'within'} its limit"]
-    by_chance = mine and his and abs(ours / theirs - 1) < ours / theirs * hypot(mine, his)
-    return [f"{told}, which may be chance" if by_chance else told]
-
-
-def _slower(slower: float) -> str:
-    if fixed(slower) == fixed(0.0):
-        return "as fast"
-    if slower >= 100:
-        times = 1 + slower / 100
-        return (
-            f"{times:.1f} times as slow"
-            if times < 100
-            else f"{wording.figure(times)} times as slow"
-        )
-    return f"{fixed(abs(slower))} % {'slower' if slower > 0 else 'faster'}"
+    between = f"between {fixed(min(low), 1)} and {fixed(max(high), 1)} times what its file says"
+    word = "assumed" if has_assumed(runs) else "estimated"
+    line = f", whose watts are {word} (those of each part lie {between})"
+    return f"{line}: only per cent mean something" if has_assumed(runs) else line

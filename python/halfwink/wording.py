@@ -45,3 +45,8 @@ def figure(value: float) -> str:
     if abs(value) < 0.005:
         return "0"
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.2g}"
+
+
+def possessive(noun: str) -> str:
+    """The possessive of a noun: ``chip's``, ``pair of servers'``."""
+    return f"{noun}'" if noun.endswith("s") else f"{noun}'s"

@@ -26,9 +26,7 @@ def test_where_watts_are_assumed_only_per_cent_are_told():
     found = verdict(results(**ASSUMED))
     text = " ".join(found.sentences)
     assert "20.00 % less than always-on, as fast" in text
-    assert (
-        "whose watts are assumed (those of cores, third level, memory and uncore each lie" in text
-    )
+    assert "whose watts are assumed (those of each part lie" in text
     assert "between 0.5 and 1.3 times what its file says)" in text
     assert not re.search(r"kWh|\d m?[WJ]\b", text), text
     winner = found.winners.row(0, named=True)
@@ -63,6 +61,31 @@ def test_saving_has_its_range_over_the_watts_that_are_assumed():
     low, high = 100 * 10 / (20 + 52), 100 * 26 / (52 + 20)
     assert f"uses 25.00 % ({low:.1f} to {high:.1f} over the watts assumed) more" in str(
         verdict(with_parts(more))
+    )
+
+
+def test_parts_of_a_kind_are_at_one_multiple():
+    dies = {f"l3-{n}": 5.0 for n in range(12)}
+    parts = {
+        "always-on": {"core0": 2.0, "core10": 28.0, "rest": 10.0, **dies},
+        "idle-menu": {"core0": 8.0, "core10": 2.0, "rest": 10.0, **dies},
+    }
+    # 20 m of 30 m + 60 n + 10 o, as if the twelve were one.
+    low, high = 100 * 10 / (15 + 78 + 13), 100 * 26 / (39 + 30 + 5)
+    said = f"20.00 % ({low:.1f} to {high:.1f} over the watts assumed) less than always-on"
+    assert said in verdict(with_parts(parts)).sentences[0]
+
+
+def test_estimated_watts_are_told_as_about_so_much():
+    known = verdict(results())
+    found = verdict(results(power_basis="estimated", power_low=0.5, power_high=1.3))
+    assert "saves 2 W of the chip's 10 W" in str(known)
+    assert "saves about 2 W of the chip's 10 W" in str(found)
+    assert "whose watts are estimated (those of each part lie between 0.5 and 1.3" in str(found)
+    assert "only per cent mean something" not in str(found)
+    assert (
+        "energy/unit"
+        in summarize(results(power_basis="estimated", power_low=0.5, power_high=1.3)).headings
     )
 
 

@@ -182,6 +182,14 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
         (("compare", "nginx", "--timeline", "9:3"), "--timeline 9:3: expected FROM:UNTIL"),
         (("compare", "nginx", "-i", "0"), "instructions: `0`, expected a whole number, 1 to"),
         (("compare", "chase:mbs=3"), "unknown workload setting `mbs`; did you mean `mb`?"),
+        (
+            ("compare", "nginx", "--load", "10%", "--set", "reqests=10"),
+            "unknown value `reqests`; did you mean `requests`?",
+        ),
+        (
+            ("compare", "nginx", "--load", "10%", "-i", "10"),
+            "--load is of a server of today, --instructions and --window are of a chip",
+        ),
         (("compare",), "no workload was named"),
         (("compare", "/no/such.hwt"), "/no/such.hwt: offset 0: No such file or directory"),
         (("compar", "nginx"), "unknown command `compar`; did you mean `compare`?"),

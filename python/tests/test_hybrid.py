@@ -209,12 +209,12 @@ def test_logs_are_read_and_bad_lines_said(halfwink: Halfwink, tmp_path: Path) ->
         (("--set", "big.wake_ms=-1"), "big.wake_ms: -1, expected 0 to 10000000"),
         (("--load", "log:none.log"), "none.log: No such file"),
         (("--set", "accuracy=0.9"), "accuracy"),
-        (("--ignore", "sizes"), "--ignore sizes: expected bad-lines"),
         (("--policy", "hybrid"), "unknown option `--policy`; write `--technique` now"),
         (("--workload=dns",), "write the workload itself, as `count@30` now"),
         (("--accuracy", "1"), "write `--set accuracy=SHARE` (0.01 is one per cent) now"),
         (("--slot-s=60",), "write `--set slot_s=SECONDS --table slots` now"),
         (("--proportionality",), "write `--table proportionality` now"),
+        (("--ignore", "bad-lines"), "write `--load log:ignore=bad-lines:FILE` now"),
         (("--servers", "2"), "write `--set servers=N` now"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -16,6 +17,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.library import root
 from halfwink.report.load_chart import alike, along_load, front, is_along_load
 from halfwink.request_profile import WITHIN, core_of, read_times, time_us
+from halfwink.summary import summarize
 
 FEW = {"requests": 40_000}
 SOME = ["menu", "c1", "c6a", "c6a+package-sleep"]
@@ -79,6 +81,42 @@ def test_the_chart_has_a_line_for_each_composition(found: hw.Results):
     assert power["title"] == "watts against load"
     alone = hw.compare("exponential@30", world="node", techniques=["menu", "c1"], set=FEW)
     assert not is_along_load(alone)
+
+
+def test_a_server_whose_watts_are_assumed_shows_no_joules():
+    few = ["menu", "c6a"]
+    found = hw.compare(
+        "exponential", world="node", machine="zen4-96", techniques=few, loads=["10", "50"], set=FEW
+    )
+    assert not re.search(r"kWh|\d [mu]?[WJ]\b", str(found.verdict())), found.verdict()
+    assert "over the watts assumed) less than" in str(found.verdict())
+    headings = summarize(found).headings
+    assert "energy, % of baseline" in headings
+    assert not {"energy/unit", "power W"} & set(headings)
+    chart = json.dumps(along_load(found).to_dict(), default=str)
+    assert "of menu's at its greatest load), modelled" in chart
+    assert "mJ per request" not in chart
+    assert "power_w" not in chart
+    # The baseline at its greatest load is 100 % of both.
+    rows = [row for rows in json.loads(chart)["datasets"].values() for row in rows]
+    base = [r for r in rows if r["technique"] == "menu" and r["workload"] == "exponential@50"]
+    assert {(r["energy_pct"], r["power_pct"]) for r in base} == {(100.0, 100.0)}
+
+
+def test_a_short_run_at_a_low_load_keeps_up():
+    found = hw.compare(
+        "exponential@10", world="node", techniques=["menu", "c1"], set={"requests": 1000}
+    )
+    assert set(found.runs["keeps_up"]) == {"yes"}
+    assert not any("keep up" in breaks for breaks in found.runs["breaks"])
+
+
+def test_gaps_of_a_file_are_scaled_to_a_load():
+    gaps = root() / "workloads/server/csedns.arrival.cdf"
+    found = hw.compare(
+        f"exponential@gaps:{gaps}@20", world="node", techniques=["menu", "c1"], set=FEW
+    )
+    assert found.runs["load_pct"].to_list() == pytest.approx([20, 20])
 
 
 def test_the_front_is_what_nothing_beats():

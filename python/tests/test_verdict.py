@@ -152,6 +152,23 @@ def test_a_tail_of_too_few_requests_is_told_so():
     said = str(verdict(related("node", rows)))
     assert "p99 200 us -> 160 us, of which so short a run says little" in said
     assert "of which" not in str(verdict(related("chip", rows)))
+    # Of fewer than a hundred it is the longest of all.
+    for one in rows:
+        one["units"] = 99
+    assert "of which so short a run says little" in str(verdict(related("chip", rows)))
+
+
+def test_a_run_without_requests_names_no_energy_of_one():
+    rows = [row("always-on", 100.0, 50.0), row("always-small", 80.0, 50.0)]
+    for one in rows:
+        one |= {"units": 0, "energy_j_per_unit": None, "keeps_up": "yes"}
+    idle = verdict(related("server", rows))
+    assert "instead of" not in idle.sentences[0]
+    assert "of the pair of servers' 10 W" in str(idle)
+    for one in rows:
+        one["keeps_up"] = "no"
+    few = verdict(related("server", rows))
+    assert few.sentences[0] == "Only 0 requests were counted: too few to compare anything."
 
 
 def test_best_of_today_comes_first_then_hardware_then_the_bound():

@@ -254,10 +254,10 @@ mod tests {
           expected two rows or more, as `1998-04-30 21:30:00,2`
         1 of 3 lines are bad,
           expected at most 5 %; the first one, line 3: found `x`,
-          expected `period,count`, as `1998-04-30 21:30:00,2`; `--ignore bad-lines` reads the rest
+          expected `period,count`, as `1998-04-30 21:30:00,2`; `ignore=bad-lines:FILE` skips them
         1 of 2 lines are bad,
           expected at most 5 %; the first one, line 2: found `1,-2`,
-          expected `period,count`, as `1998-04-30 21:30:00,2`; `--ignore bad-lines` reads the rest
+          expected `period,count`, as `1998-04-30 21:30:00,2`; `ignore=bad-lines:FILE` skips them
         10000000000 seconds from the first to the last,
           expected at most 18000000
         ");

@@ -22,7 +22,7 @@ pub enum ReadError {
     /// A larger share of lines is bad than was allowed.
     #[error(
         "{bad} of {lines} lines are bad, expected at most {most_pct} %; the first one, {first}; \
-         `--ignore bad-lines` reads the rest"
+         `ignore=bad-lines:FILE` skips them"
     )]
     TooMany {
         /// Bad lines.

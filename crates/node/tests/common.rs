@@ -9,7 +9,7 @@ use halfwink_techniques::node::machine::{
     CorePower, IdleState, Kernel, Layout, PackageState, Scope, Shared, Spec,
 };
 use halfwink_techniques::node::{Idler, Machine, Plan};
-use halfwink_units::Time;
+use halfwink_units::{PowerBasis, Time};
 
 /// A deep state of the test machine.
 pub const C6: usize = 2;
@@ -35,7 +35,13 @@ pub fn spec(cores: u32) -> Spec {
         description: "test".to_owned(),
         core: "any".to_owned(),
         server: Layout { sockets: 1, dies: 1, cores },
-        power: CorePower { active_w: 4.0, poll_w: 3.0, waking_w: 4.0 },
+        power: CorePower {
+            active_w: 4.0,
+            poll_w: 3.0,
+            waking_w: 4.0,
+            basis: PowerBasis::Published,
+            factor: [1.0; 2],
+        },
         idle_states: vec![state("c1", [0.0, 0.0], 1.5), state("c6", [20.0, 60.0], 0.1)],
         shared: vec![Shared { name: "mesh".to_owned(), scope: Scope::Socket, awake_w: 10.0 }],
         package_states: vec![PackageState {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use halfwink_engine::RunControl;
+use halfwink_engine::{nearest, RunControl};
 use halfwink_techniques::{Choice, Error, Values};
 use halfwink_units::Time;
 use xxhash_rust::xxh3::xxh3_128;
@@ -39,7 +39,10 @@ impl Job {
         let job = broken.as_ref().unwrap_or(self);
         let settings = job.settings(world)?;
         let (choice, options) = (settings.choice.clone(), settings.options.to_string());
-        let prepared = world.prepare(library, job, settings)?;
+        let paths: Vec<String> = settings.machine.iter().map(|(path, _)| path.clone()).collect();
+        let prepared = world
+            .prepare(library, job, settings)
+            .map_err(|error| option_meant(world, &paths, error))?;
         let technique = choice.to_string();
         Ok(PreparedJob { job: self.clone(), choice, technique, options, prepared })
     }
@@ -61,6 +64,24 @@ impl Job {
         }
         Ok(Settings { choice, options, machine })
     }
+}
+
+/// Replaces the error about a value that neither the world nor the machine has: it names the
+/// nearest option, or all of them.
+fn option_meant(world: &dyn World, paths: &[String], error: StudyError) -> StudyError {
+    let said = error.to_string();
+    let is_unknown = |path: &&String| said.ends_with(&format!("unknown key `{path}`"));
+    let Some(path) = paths.iter().find(is_unknown) else { return error };
+    let names: Vec<&str> = world.options().iter().map(|option| option.name).collect();
+    let hint = match nearest(path, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!(
+            "the world `{}` has {}, and the machine's values",
+            world.name(),
+            names.join(", ")
+        ),
+    };
+    StudyError::Usage(format!("unknown value `{path}`; {hint}"))
 }
 
 impl PreparedJob {

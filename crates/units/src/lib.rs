@@ -8,12 +8,14 @@
 #![no_std]
 
 mod address;
+mod basis;
 mod clock;
 mod energy;
 mod log_scale;
 mod time;
 
 pub use address::{Asid, LineAddr, PhysAddr, VirtAddr, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT};
+pub use basis::PowerBasis;
 pub use clock::{Clock, Cycle};
 pub use energy::{Energy, Power};
 pub use log_scale::LogScale;

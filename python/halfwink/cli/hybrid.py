@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
 from halfwink.cli.settings import Log, Setting
-from halfwink.errors import HalfwinkError
-
-#: Loads that are files.
-FILES = ("log:", "counts:", "gaps:")
 
 
 def hybrid(
@@ -19,11 +15,6 @@ def hybrid(
     technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     load: Annotated[str | None, Parameter(name="--load")] = None,
-    time_column: Annotated[str | None, Parameter(name="--time-column")] = None,
-    time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None, Parameter(name="--time-unit")
-    ] = None,
-    ignore: str = "",
     setting: Setting = None,
     executor: str = "local",
     table: str | None = None,
@@ -52,14 +43,9 @@ def hybrid(
         Load of every workload: per cent of what both machines carry or requests per second, several
         separated by commas (10,30,50% or 200/s); constant:30; mmpp:10,90,5,1 (two loads, seconds of
         each); log:FILE (logs of servers and proxies, CSV); counts:FILE (requests in each minute);
-        gaps:FILE@30 (BigHouse's distributions); @30 after a file: at this mean rate. Default:
-        10,30,50,70%.
-    time_column
-        Of a CSV of requests, the column of times: its name, or its number from 1.
-    time_unit
-        The unit of times that are numbers.
-    ignore
-        What is left out although it matters: bad-lines.
+        gaps:FILE@30 (BigHouse's distributions); @30 after a file: at this mean rate. Before a
+        file's name: time-column=NAME: (or its number from 1), time-unit=ms:, ignore=bad-lines:.
+        Default: 10,30,50,70%.
     setting
         Change a value: --set big.wake_ms=50, --set accuracy=0.01, --set servers=100. May be
         repeated.
@@ -82,13 +68,12 @@ def hybrid(
     quiet
         No progress, no messages.
     """
-    reading = _reading(time_column, time_unit, ignore)
     return compare(
-        *(_read_by(workload, reading, after="@") for workload in workloads),
+        *workloads,
         world="server",
         technique=technique,
         machine=machine,
-        load=_read_by(load, reading) if load else None,
+        load=load,
         setting=setting,
         executor=executor,
         table=table,
@@ -99,23 +84,3 @@ def hybrid(
         json=json,
         quiet=quiet,
     )
-
-
-def _reading(column: str | None, unit: str | None, ignore: str) -> str:
-    """Returns how to read a file, as loads have it before the file's name.
-
-    Raises:
-        HalfwinkError: something is to be ignored that cannot be.
-    """
-    words = [word for word in ignore.split(",") if word]
-    if unknown := [word for word in words if word != "bad-lines"]:
-        raise HalfwinkError(f"--ignore {unknown[0]}: expected bad-lines")
-    options = {"time-unit": unit, "time-column": column, "ignore": "bad-lines" if words else None}
-    return "".join(f"{name}={value}:" for name, value in options.items() if value)
-
-
-def _read_by(text: str, reading: str, after: str = "") -> str:
-    """Adds how to read a file to a load that is one, which stands behind ``after``."""
-    before, mark, load = text.partition(after) if after else ("", "", text)
-    kind = next((kind for kind in FILES if load.startswith(kind)), None)
-    return text if kind is None else f"{before}{mark}{kind}{reading}{load.removeprefix(kind)}"

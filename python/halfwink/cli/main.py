@@ -58,6 +58,9 @@ MOVED = {
         "--dispatch": "`--set dispatch=NAME`",
         "--slot-s": "`--set slot_s=SECONDS --table slots`",
         "--proportionality": "`--table proportionality`",
+        "--time-column": "`--load log:time-column=NAME:FILE`",
+        "--time-unit": "`--load log:time-unit=ms:FILE`",
+        "--ignore": "`--load log:ignore=bad-lines:FILE`",
     },
     "router": MOVED_EVERYWHERE | {"--app": "the workload itself, as `ipsec@30`"},
 }

@@ -7,6 +7,7 @@ import polars as pl
 
 from halfwink.relate import KEYS
 from halfwink.results import Results
+from halfwink.summary import has_assumed
 
 LATENCY = "latency_p99_us"
 #: A workload with its load, and the values that were set.
@@ -31,7 +32,8 @@ def is_along_load(results: Results) -> bool:
 
 def along_load(results: Results) -> alt.HConcatChart | alt.VConcatChart:
     """One line for each composition along the load, for each service and machine: millijoules for
-    a request against the 99th percentile of latency, and beside it watts against load.
+    a request against the 99th percentile of latency, and beside it watts against load. Where watts
+    are assumed, both are in per cent of the baseline's at its greatest load.
 
     Filled points are on the Pareto front of their load: no other composition takes less energy
     and answers as soon. Loads that the server cannot carry are not drawn. Compositions that agree
@@ -89,11 +91,26 @@ def _drawn(results: Results) -> pl.DataFrame:
     runs = results.runs.drop_nulls([LATENCY, "energy_j_per_unit", "load_pct"])
     if "keeps_up" in runs.columns:
         runs = runs.filter(pl.col("keeps_up") == "yes")
-    return runs.with_columns(
-        pl.col("workload").str.replace(r"@[^@]*$", "").alias("service"),
-        (1e3 * pl.col("energy_j_per_unit")).alias("energy_mj_per_unit"),
-        front(runs),
+    runs = runs.with_columns(
+        pl.col("workload").str.replace(r"@.*$", "").alias("service"), front(runs)
     ).sort("load_pct", maintain_order=True)
+    energy, power = _measures(runs)
+    if not has_assumed(runs):
+        return runs.with_columns((1e3 * pl.col("energy_j_per_unit")).alias(energy))
+    is_base = pl.col("technique") == results.baseline
+    return runs.with_columns(
+        (
+            100 * pl.col(column) / pl.col(column).filter(is_base).last().over("service", "machine")
+        ).alias(name)
+        for column, name in (("energy_j_per_unit", energy), ("power_w", power))
+    )
+
+
+def _measures(runs: pl.DataFrame) -> tuple[str, str]:
+    """Columns of energy and power: of assumed watts only per cent mean something."""
+    if has_assumed(runs):
+        return "energy_pct", "power_pct"
+    return "energy_mj_per_unit", "power_w"
 
 
 def _pair(
@@ -121,6 +138,9 @@ def _pair(
         ),
         legend=None,
     )
+    energy, power = _measures(runs)
+    of = f"(% of {results.baseline}'s at its greatest load), modelled"
+    is_relative = has_assumed(runs)
     trade = _lines(
         runs,
         alt.X(
@@ -130,15 +150,15 @@ def _pair(
             axis=alt.Axis(tickCount=5, format="~s", grid=False),
         ),
         alt.Y(
-            "energy_mj_per_unit:Q",
-            title="mJ per request, modelled",
+            f"{energy}:Q",
+            title=f"energy per request {of}" if is_relative else "mJ per request, modelled",
             scale=alt.Scale(type="log", nice=False, padding=FREE),
             axis=alt.Axis(tickCount=5, format="~g"),
         ),
         (colour, dash),
         named=True,
     ).properties(title=alt.Title(title, subtitle=told, subtitleColor="#666"))
-    power = _lines(
+    watts = _lines(
         runs,
         alt.X(
             "load_pct:Q",
@@ -146,11 +166,15 @@ def _pair(
             scale=alt.Scale(zero=True),
             axis=alt.Axis(tickCount=8),
         ),
-        alt.Y("power_w:Q", title="W of the server, modelled", scale=alt.Scale(zero=True)),
+        alt.Y(
+            f"{power}:Q",
+            title=f"power {of}" if is_relative else "W of the server, modelled",
+            scale=alt.Scale(zero=True),
+        ),
         (colour, dash),
         named=False,
-    ).properties(title="watts against load")
-    return trade, power
+    ).properties(title=f"{'power' if is_relative else 'watts'} against load")
+    return trade, watts
 
 
 def _lines(
@@ -162,7 +186,8 @@ def _lines(
     named: bool,
 ) -> alt.LayerChart | alt.FacetChart:
     colour, dash = by
-    columns = ["technique", "load_pct", LATENCY, "energy_mj_per_unit", "power_w", "front"]
+    energy, power = _measures(runs)
+    columns = ["technique", "load_pct", LATENCY, energy, power, "front"]
     data = runs.select(*KEYS, *columns)
     base = alt.Chart(data).encode(x=x, y=y, color=colour, tooltip=[*KEYS, *columns])
     line = base.mark_line(strokeWidth=1.6, opacity=0.8).encode(
@@ -179,12 +204,10 @@ def _lines(
 
 def _names(data: pl.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
     """The name of each line at its end of least load, moved down where another stands there."""
+    energy = next(name for name in ("energy_mj_per_unit", "energy_pct") if name in data.columns)
     ends = data.group_by("technique", maintain_order=True).first()
     across = _pixels(data[LATENCY], ends[LATENCY], WIDTH)
-    down = [
-        HEIGHT - up
-        for up in _pixels(data["energy_mj_per_unit"], ends["energy_mj_per_unit"], HEIGHT)
-    ]
+    down = [HEIGHT - up for up in _pixels(data[energy], ends[energy], HEIGHT)]
     layers: list[alt.Chart] = []
     placed: list[tuple[float, float]] = []
     for n in sorted(range(ends.height), key=lambda n: down[n]):

@@ -96,7 +96,7 @@ fn columns_of_times_by_any_name() {
         assert!((span - 0.005).abs() < 1e-6, "{text}: {span}");
     }
     let said = read("when,x\n1,2\n", None).unwrap_err().to_string();
-    assert!(said.contains("--time-column"), "{said}");
+    assert!(said.contains("log:time-column=NAME:FILE"), "{said}");
     assert_eq!(read("when,x\n1,2\n2,2\n", Some("WHEN")).unwrap().times.len(), 2);
     // A number names a column where there is no header.
     assert_eq!(read("a,1\nb,2\nc,2\n", Some("2")).unwrap().times.len(), 3);
@@ -113,8 +113,8 @@ fn absurd_rates_ask_for_the_unit() {
         Log::read(text.as_bytes(), &LogOptions { time_unit, ..LogOptions::default() })
     };
     let said = read(&text(12.0), "").unwrap_err().to_string();
-    assert!(said.contains("--time-unit ms"), "{said}");
-    assert!(read(&text(1e3 + 0.5), "").unwrap_err().to_string().contains("--time-unit"));
+    assert!(said.contains("log:time-unit=ms:FILE"), "{said}");
+    assert!(read(&text(1e3 + 0.5), "").unwrap_err().to_string().contains("time-unit="));
     assert!(read(&text(1.0), "").is_ok() && read(&text(2.5), "").is_ok());
     let log = read(&text(12.0), "ms").unwrap();
     assert!((log.times[99].as_s() - 99.0 * 0.012).abs() < 1e-9);

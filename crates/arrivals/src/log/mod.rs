@@ -41,7 +41,7 @@ const LOOKED_AT: u64 = 1 << 18;
 const LOOKED_AT_LINES: usize = 64;
 
 const HEADER: &str = "a header with a column of times (time, timestamp, ts, arrival, start_time \
-                      ...), or its name by --time-column";
+                      ...), or its name (log:time-column=NAME:FILE)";
 const ROW: &str = "a row with a time, and a size if the header has one";
 
 /// A unit of time.

@@ -99,7 +99,7 @@ impl<'a> Rows<'a> {
         let (count, s) = (self.rows.len(), most - least);
         Err(ReadError::Other(format!(
             "{count} requests in {s} seconds, if times are seconds: {rate:.3e} a second; say what \
-             they are: --time-unit ms, us, ns or s (in a study: log:time-unit=ms:FILE)"
+             they are, ms, us, ns or s: log:time-unit=ms:FILE"
         )))
     }
 

@@ -89,10 +89,10 @@ fn what_cannot_be_read_says_where_and_what() {
     insta::assert_snapshot!(errors.join("\n"), @r#"
     nothing to read,
       expected a header with a column of times (time, timestamp, ts, arrival, start_time ...),
-      or its name by --time-column
+      or its name (log:time-column=NAME:FILE)
     line 1: found `a,b`,
       expected a header with a column of times (time, timestamp, ts, arrival, start_time ...),
-      or its name by --time-column
+      or its name (log:time-column=NAME:FILE)
     line 2: found `x`,
       expected a row with a time, and a size if the header has one
     line 2: found `x`,

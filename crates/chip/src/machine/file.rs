@@ -2,7 +2,7 @@
 
 use halfwink_dram::{BankHash, CommandEnergy, MapOrder, Page};
 use halfwink_power::{CachePower, CoreEvents, Gating};
-use halfwink_units::Cycle;
+use halfwink_units::{Cycle, PowerBasis};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -10,9 +10,7 @@ use super::branch::{BranchSection, FetchSection};
 use super::faults::FaultsSection;
 use super::prefetch::PrefetchSection;
 use super::translation::TlbSection;
-use super::{
-    DvfsSpec, IdleState, Latencies, PackageSpec, PowerBasis, SafeWakeUp, Units, WakeUpKind,
-};
+use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,7 +1,5 @@
 //! C-states of a core as its kernel lists them, and what the cores of a package share.
 
-use std::fmt;
-
 use halfwink_engine::InputError;
 use halfwink_policy::scaling::{Depth, IdleState as Told, IdleStates};
 use halfwink_power::{CoreState, Lost};
@@ -108,29 +106,6 @@ impl IdleState {
     /// Returns its name in ledgers.
     fn label(&self) -> &'static str {
         NAMES.into_iter().find(|name| *name == self.name).unwrap_or("idle")
-    }
-}
-
-/// Origin of a machine's watts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PowerBasis {
-    /// Watts of a published work.
-    #[default]
-    Published,
-    /// Watts that a meter read on this machine.
-    Measured,
-    /// Watts that are assumed, from similar parts.
-    Assumed,
-}
-
-impl fmt::Display for PowerBasis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PowerBasis::Published => "published",
-            PowerBasis::Measured => "measured",
-            PowerBasis::Assumed => "assumed",
-        })
     }
 }
 

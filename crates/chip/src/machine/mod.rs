@@ -25,14 +25,14 @@ use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, Slots};
 use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, Gating};
-use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
+use halfwink_units::{Clock, Cycle, Power, PowerBasis, Time, LINE_BYTES};
 use serde::Deserialize;
 
 pub use branch::{
     BranchSpec, BtbSpec, FetchSpec, IndirectSpec, PerceptronSpec, PredictorKind, TageSpec,
 };
 pub use faults::FaultSpec;
-pub use idle::{IdleState, PackageSleep, PackageSpec, PowerBasis, WakeTime};
+pub use idle::{IdleState, PackageSleep, PackageSpec, WakeTime};
 pub use memory::{MemoryKind, MemorySpec};
 pub use prefetch::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
 pub use socket::Socket;

@@ -1,6 +1,6 @@
 //! A server, as its description has it, and checked.
 
-use halfwink_units::{Power, Time};
+use halfwink_units::{Power, PowerBasis, Time};
 use serde::{Deserialize, Serialize};
 
 /// A value of a description that is not possible.
@@ -70,6 +70,17 @@ pub struct CorePower {
     pub poll_w: f64,
     /// Leaving an idle state.
     pub waking_w: f64,
+    /// Origin of the watts of the whole server.
+    #[serde(default)]
+    pub basis: PowerBasis,
+    /// The least and the greatest multiple of these watts that each part may take, where they are
+    /// estimated or assumed.
+    #[serde(default = "as_written")]
+    pub factor: [f64; 2],
+}
+
+fn as_written() -> [f64; 2] {
+    [1.0; 2]
 }
 
 /// An idle state of a core.
@@ -211,12 +222,14 @@ impl Machine {
         }
         let total = u64::from(sockets) * u64::from(dies) * u64::from(cores);
         within("server", total as f64, 1.0, f64::from(MOST_CORES))?;
-        let CorePower { active_w, poll_w, waking_w } = spec.power;
+        let CorePower { active_w, poll_w, waking_w, basis: _, factor: [least, most] } = spec.power;
         for (element, watts) in
             [("power.active_w", active_w), ("power.poll_w", poll_w), ("power.waking_w", waking_w)]
         {
             within(element, watts, 1e-6, 1e4)?;
         }
+        within("power.factor", least, 0.0, 1.0)?;
+        within("power.factor", most, 1.0, 100.0)?;
         within("rest_w", spec.rest_w, 0.0, 1e6)?;
         kernel(&spec.kernel)?;
         let states = states(&spec)?;

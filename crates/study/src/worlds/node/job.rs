@@ -48,7 +48,7 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 20] = [
+const OWN: [Head; 23] = [
     real("load_pct"),
     integer("seed"),
     integer("bad_lines"),
@@ -69,12 +69,17 @@ const OWN: [Head; 20] = [
     real("lost_pct"),
     text("keeps_up"),
     text("knows_cold"),
+    text("power_basis"),
+    real("power_low"),
+    real("power_high"),
 ];
 
 const STATES: [Head; 3] = [text("state"), real("share_pct"), real("wakes_per_s")];
 
-/// A server keeps up if it finishes this share of what comes.
+/// A server keeps up if it finishes this share of what comes, beside what is under way.
 const KEEPS_UP: f64 = 0.99;
+/// Requests of each core that may be under way at the end of a run.
+const UNDER_WAY: u64 = 4;
 /// Load of a workload without one, in per cent.
 const USUAL: &str = "30";
 
@@ -153,7 +158,7 @@ impl World for Node {
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
         let info = library.node(&job.machine, &settings.machine)?;
-        let (name, load) = job.workload.rsplit_once('@').unwrap_or((&job.workload, USUAL));
+        let (name, load) = job.workload.split_once('@').unwrap_or((&job.workload, USUAL));
         let mut profile = library.profile(name, &info.machine.spec().core)?;
         check(&settings.choice, &info.machine, &job.machine)?;
         // The load is of the service as it is, so that all compositions play the same.
@@ -381,7 +386,7 @@ impl NodeJob {
         let (tally, seconds) = (&run.tally, run.duration.as_s());
         let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
         let at = |quantile: f64| us(tally.latency.quantile(quantile));
-        let energy_j = run.energy_j();
+        let (energy_j, power) = (run.energy_j(), &self.info.machine.spec().power);
         let mut cells = Common {
             unit_of_work: "request",
             units: tally.finished,
@@ -399,11 +404,12 @@ impl NodeJob {
         }
         .cells();
         let arrived = tally.arrived.max(1) as f64;
-        let finished = tally.finished as f64 / arrived;
+        let under_way = UNDER_WAY * self.info.machine.cores() as u64;
+        let finished = (tally.finished + under_way) as f64 / arrived;
         let keeps_up = finished >= KEEPS_UP;
         let [busy, cold, kernel, waking] = run.busy.map(|share| 100.0 * share);
         let word = |is: bool| if is { "yes" } else { "no" };
-        let own: [Value; 20] = [
+        let own: [Value; 23] = [
             self.load_pct.into(),
             self.options.seed.into(),
             self.bad_lines.into(),
@@ -421,9 +427,12 @@ impl NodeJob {
             (100.0 * run.package_share).into(),
             (100.0 * tally.all_idle.as_s() / seconds).into(),
             (tally.ticks as f64 / seconds).into(),
-            (if keeps_up { 0.0 } else { 100.0 * (1.0 - finished) }).into(),
+            (if keeps_up { 0.0 } else { 100.0 * (1.0 - tally.finished as f64 / arrived) }).into(),
             word(keeps_up).into(),
             word(run.knows_cold).into(),
+            power.basis.to_string().into(),
+            power.factor[0].into(),
+            power.factor[1].into(),
         ];
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Table::row(cells)
