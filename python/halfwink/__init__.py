@@ -5,6 +5,7 @@ import halfwink as hw
 res = hw.compare("nginx", techniques=["tap", "mapg-counter"], machine="ev6-16")
 res.table()  # polars DataFrame
 res.chart()  # altair chart
+hw.advise("nginx", load="30%", p99_us=2000)  # what to set
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
 hw.capture("nginx")  # a trace of one's own, in nginx.hwt
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from halfwink import capture
     from halfwink._core import __version__, techniques, worlds
+    from halfwink.advice import Advice, advise
     from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
     from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
 #: `list` do not wait for data frames and charts.
 _HOMES = {
+    "Advice": "advice",
     "CircuitAdvice": "fabric_advice",
     "Dask": "pools",
     "Fabric": "circuits",
@@ -90,6 +93,7 @@ _HOMES = {
     "__version__": "_core",
     "Beside": "logs",
     "Replay": "logs",
+    "advise": "advice",
     "beside": "logs",
     "calibrate_host": "host_calibration",
     "calibrate_storage": "block_calibration",
@@ -134,6 +138,7 @@ _HOMES = {
 _ALIASES = {"open": "open_results", "preheat_simulation": "simulate"}
 
 __all__ = [
+    "Advice",
     "Beside",
     "CircuitAdvice",
     "Dask",
@@ -164,6 +169,7 @@ __all__ = [
     "StudyRun",
     "Switching",
     "__version__",
+    "advise",
     "beside",
     "calibrate_host",
     "calibrate_storage",

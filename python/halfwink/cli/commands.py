@@ -128,7 +128,7 @@ def compare(
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
     plain = world in (comparing.WORLD, comparing.NODE) and chosen[1:] == ["", None, None]
-    folder = place(out or OUT / _slug("compare", *workloads, on, told=[] if plain else chosen))
+    folder = place(out or OUT / slug("compare", *workloads, on, told=[] if plain else chosen))
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
         results = comparing.compare(
@@ -206,7 +206,7 @@ def run(
     quiet
         No progress, no messages.
     """
-    folder = place(out or OUT / _slug("run", study))
+    folder = place(out or OUT / slug("run", study))
     how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
     if part is not None:
         return _run_part(study, _part(part), folder, how, quiet=quiet)
@@ -409,7 +409,7 @@ def _window(text: str | None) -> tuple[int, int] | None:
     return (round(window[0] * 1000), round(window[1] * 1000))
 
 
-def _slug(*parts: str, told: Sequence[Any] = ()) -> str:
+def slug(*parts: str, told: Sequence[Any] = ()) -> str:
     """A folder's name: of parts, and a digest of them and of what else is ``told``, unless the
     parts can be read from the name and are all."""
     names = [Path(part).stem if part.endswith((".hwt", ".toml")) else part for part in parts]

@@ -13,6 +13,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("nginx --load 10,30,50,70%", "a server of today at the load you have"),
         ("all-to-all -w fabric -o out", "another world; its results in out/"),
     ),
+    "advise": (
+        ("nginx --load 30% --p99 2ms", "what to set tonight, and what it hangs on"),
+        ("memcached -m zen4-96 --today --json", "what can be had now, for programs"),
+    ),
     "run": (
         ("gating -o out", "a study that comes along; the same line goes on"),
         ("my.toml --executor local:2", "a file of your own, on two cores"),

@@ -73,6 +73,10 @@ COMMANDS = {
         "commands:compare",
         "Run techniques on workloads: one table, one chart, one report.",
     ),
+    "advise": (
+        "advise:advise",
+        "Find what to set for a service: the cheapest composition of techniques that keeps a goal.",
+    ),
     "run": (
         "commands:run",
         "Run a study of any world: workloads, machines, techniques and sweeps that a file "

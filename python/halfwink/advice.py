@@ -1,0 +1,498 @@
+"""Advice for a service on a server of today: the composition to set, and what the advice rests on.
+
+advice = hw.advise("nginx", load="30%", p99_us=2000)
+print(advice)
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from halfwink import wording
+from halfwink.comparison import NODE, default_machine
+from halfwink.composition_search import FINALISTS, REPORTED, SCREENED, USUAL, Question, Search
+from halfwink.costs import compared, cost_of, percents
+from halfwink.errors import HalfwinkError
+from halfwink.executors import Executor, Submits
+from halfwink.files import Place, place
+from halfwink.jobs import Job, Settings, pairs
+from halfwink.judgement import AS_GOOD_PCT, NEEDS, Group, groups, how, needs
+from halfwink.library import root
+from halfwink.paired import Saving
+from halfwink.results import Results
+from halfwink.store import RunStore, temporary_store
+from halfwink.studies import keep
+from halfwink.verdict import HOURS_A_YEAR, WITH
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Load of a service if none is given.
+LOAD = "30%"
+#: Okabe and Ito, "Color universal design" (2008), for what a composition needs.
+_COLOURS = ["#0072b2", "#e69f00", "#7a7a7a"]
+#: Assumptions that are told.
+TOLD = 10
+#: An assumed time or rate lies between these multiples, an assumed watt where its file says.
+MULTIPLES = (0.5, 2.0)
+#: Assumptions whose changes move the saving by less, in points, are not told.
+MOVES = 0.05
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A recommendation. Every figure is modelled.
+
+    Attributes:
+        today: the composition to set, of what can be had today; ``menu`` if nothing is better.
+        best: the composition with the least energy of all that keep the goal.
+        keeps_goal: whether ``today`` keeps the goal; if nothing does, ``today`` is the nearest.
+        results: the runs at full length, with the baseline.
+        tried: a row for each composition that was played: ``technique``, ``needs``, energy, latency
+            and whether it keeps the goal.
+        assumptions: a row for each value of the server's file that is assumed and that moves the
+            saving: ``path``, its ``value``, the multiples played and the saving at each.
+        linux: lines that set ``today`` on Linux.
+        sentences: to read, the answer first.
+        goal_us: the goal for the 99th percentile, in microseconds; none if it is relative.
+    """
+
+    today: str
+    best: str
+    keeps_goal: bool
+    results: Results
+    tried: pl.DataFrame
+    assumptions: pl.DataFrame
+    linux: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+    goal_us: float | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def chart(self) -> alt.LayerChart:
+        """Draws all compositions that were played: energy against p99, in per cent of the
+        baseline's energy, with the goal as a line."""
+        import altair as alt
+
+        base = self.tried.filter(technique=USUAL)["energy_j_per_unit"][0]
+        data = self.tried.with_columns(
+            (100 * pl.col("energy_j_per_unit") / base).alias("energy_pct"),
+            pl.when(pl.col("technique").is_in([USUAL, self.today, self.best]))
+            .then("technique")
+            .alias("named"),
+        ).drop("energy_j_per_unit")
+        x = alt.X(
+            "latency_p99_us:Q",
+            title="99th percentile of latency (us), modelled",
+            scale=alt.Scale(type="log", nice=False, padding=24),
+        )
+        y = alt.Y(
+            "energy_pct:Q",
+            title=f"energy per request (% of {USUAL}'s), modelled",
+            scale=alt.Scale(zero=False, padding=24),
+        )
+        points = (
+            alt.Chart(data)
+            .mark_point(size=45)
+            .encode(
+                x=x,
+                y=y,
+                color=alt.Color("needs:N", scale=alt.Scale(domain=NEEDS[:3], range=_COLOURS)),
+                shape=alt.Shape("needs:N", scale=alt.Scale(domain=NEEDS[:3])),
+                opacity=alt.condition("datum.keeps_goal", alt.value(1.0), alt.value(0.25)),
+                tooltip=data.columns,
+            )
+        )
+        names = (
+            alt.Chart(data.drop_nulls("named"))
+            .mark_text(align="left", dx=8, fontSize=11)
+            .encode(x=x, y=y, text="named:N")
+        )
+        layers: list[alt.Chart] = [points, names]
+        if self.goal_us is not None:
+            goal = alt.Chart(pl.DataFrame({"latency_p99_us": [self.goal_us]}))
+            layers.append(goal.mark_rule(strokeDash=[4, 3]).encode(x=x))
+        run = self.results.runs.row(0, named=True)
+        told = f"{run['workload']} % load on {run['machine']}: compositions that were played"
+        title = alt.Title(told, subtitle="faint: breaks the goal")
+        drawn = alt.layer(*layers).properties(width=560, height=380, title=title)
+        assert isinstance(drawn, alt.LayerChart)
+        return drawn
+
+
+def advise(
+    workload: str,
+    *,
+    load: str = LOAD,
+    p99_us: float | None = None,
+    machine: str | None = None,
+    servers: int | None = None,
+    today: bool = False,
+    set: Settings | None = None,
+    requests: int = REPORTED,
+    out: Place | str | None = None,
+    executor: Executor | Submits | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Advice:
+    """Searches the cheapest composition of techniques that keeps a goal.
+
+    Args:
+        workload: service with a profile (``nginx``), or the file of one.
+        load: per cent of what the cores carry, requests per second, or a file, as for `compare`.
+        p99_us: longest 99th percentile of latency, in microseconds. If none is given, 10 % longer
+            than with Linux' defaults, and 5 % in the mean.
+        machine: server of today, or a file.
+        servers: servers of the fleet, for kilowatt hours a year.
+        today: search only what can be had today.
+        set: values of the server to change, by path.
+        requests: of each run that is reported.
+        out: folder or URL in which runs are kept, and reused, and to which tables are written.
+        executor: runs jobs elsewhere.
+        progress: is called with a line for each round of the search.
+
+    Raises:
+        HalfwinkError: a name or value that cannot be, in one line.
+        RunError: a run failed.
+    """
+    if p99_us is not None and not 0 < p99_us < 1e12:
+        raise HalfwinkError(f"p99: {p99_us:g} us, expected more than 0")
+    if servers is not None and servers < 1:
+        raise HalfwinkError(f"servers: {servers}, expected 1 or more")
+    if "@" in workload:
+        raise HalfwinkError(f"`{workload}` has a load already: give it as load ({LOAD})")
+    on = machine or default_machine(NODE)
+    job = Job(NODE, f"{workload}@{load.removesuffix('%')}", on, USUAL, pairs(set))
+    replace(job, options=(("requests", str(requests)),)).prepare()
+    folder = place(out) if out is not None else None
+    kept = temporary_store() if folder is None else nullcontext(RunStore(folder / "runs"))
+    with kept as store:
+        tell = progress or _silent
+        question = Question(job, p99_us, store, executor, tell)
+        search = Search.of(question)
+        search.run("today" if today else "silicon")
+        found = _Found(question, search, today, requests)
+        tell("assumptions: each at two other values")
+        advice = found.advice(servers)
+    if folder is not None:
+        keep(folder, advice.results, f"# advice for {job.workload} on {on}\n")
+    return advice
+
+
+class _Found:
+    """What a search has found, played at full length."""
+
+    def __init__(self, question: Question, search: Search, only_today: bool, requests: int) -> None:
+        self.question, self.search = question, search
+        self.requests = requests
+        self.needs = NEEDS[:1] if only_today else NEEDS[:3]
+        finalists = [name for need in self.needs for name in search.finalists(need)]
+        # What just keeps the goal in a short run may break it in a long one: then the next ones.
+        more = search.keeping("today")
+        while True:
+            self.results = question.play(finalists, requests)
+            self.group = _group(self.results)
+            self.today = self._best("today")
+            more = [name for name in more if name not in self.group.rows]
+            if self.keeps(self.today) or not more:
+                break
+            finalists += more[:FINALISTS]
+        self.steps: list[tuple[str, str]] = []
+        best = self.today
+        for need in self.needs[1:]:
+            name = self._best(need)
+            saved = self.group.saving(name, best) if name != best else None
+            if saved is not None and saved.beats(AS_GOOD_PCT):
+                self.steps.append((need, name))
+                best = name
+        self.best = best
+
+    def keeps(self, name: str) -> bool:
+        return self.question.keeps(self.group.rows[name])
+
+    def _best(self, need: str) -> str:
+        """Returns the one that `Group.best` chooses of those that keep the goal, or else the one
+        whose 99th percentile is the shortest."""
+        most = NEEDS.index(need)
+        names = [n for n in self.group.rows if NEEDS.index(needs(n, NODE)) <= most]
+        kept = [name for name in names if self.keeps(name)]
+        if not kept:
+            return min(names, key=lambda n: self.group.rows[n]["latency_p99_us"] or float("inf"))
+        best = self.group.best(kept, USUAL)
+        if best is None or (USUAL in kept and not self.group.beats(best, USUAL)):
+            return USUAL
+        return best
+
+    def advice(self, servers: int | None) -> Advice:
+        is_kept = self.keeps(self.today)
+        is_change = is_kept and self.today != USUAL
+        assumptions = self._assumptions() if is_change else _no_assumptions()
+        linux = tuple(
+            f"{part}: {line}"
+            for part in self.today.split("+")
+            if (line := how(part, NODE)) and needs(part, NODE) == "today"
+        )
+        sentences = [*self._set(), *(self._fleet(servers) if is_change else ())]
+        sentences += [*self._runner_up(), *(self._beyond() if is_kept else self._instead())]
+        sentences += [*self._without_goal(), *self._see()] if is_kept else []
+        sentences += self._rests_on(assumptions)
+        return Advice(
+            today=self.today,
+            best=self.best,
+            keeps_goal=is_kept,
+            results=self.results,
+            tried=self.search.frame(),
+            assumptions=assumptions,
+            linux=linux if is_change else (),
+            sentences=tuple(sentences),
+            goal_us=self.question.goal_us,
+        )
+
+    @property
+    def goal(self) -> str:
+        us = self.question.goal_us
+        if us is None:
+            return "at most 5 % slower and with a p99 at most 10 % longer than now"
+        return f"with a p99 of at most {wording.duration(us)}"
+
+    def _set(self) -> list[str]:
+        base, row = self.group.rows[USUAL], self.group.rows[self.today]
+        service, _, _ = str(base["workload"]).partition("@")
+        rate = wording.count(base["offered_per_s"])
+        where = f"{service} at {base['load_pct']:.3g} % load ({rate} requests a second)"
+        if not self.keeps(self.today):
+            line = f"Nothing that can be had today serves {where} {self.goal}"
+            if row["latency_p99_us"] is None or self.question.goal_us is None:
+                return [f"{line}."]
+            over = 100 * (row["latency_p99_us"] / self.question.goal_us - 1)
+            near = f"the nearest, {self.today}, has {self._p99(self.today)}"
+            return [f"{line}: {near}, {over:.0f} % more."]
+        if self.today == USUAL:
+            line = f"Keep {USUAL}, Linux' default: for {where}"
+            return [f"{line}, nothing of today uses less {self.goal}."]
+        line = f"Set {self.today}: for {where} it {compared(self.saved(self.today, USUAL))}"
+        line += f" against {USUAL}, {cost_of(self.group, self.today, USUAL)}"
+        return [f"{line}." if self.keeps(USUAL) else f"{line}; {USUAL} does not keep the goal."]
+
+    def saved(self, ours: str, base: str) -> Saving:
+        """Returns what one composition saves against another."""
+        return self.group.saving(ours, base) or Saving(0.0)
+
+    def _p99(self, name: str) -> str:
+        return f"p99 {wording.duration(self.group.rows[name]['latency_p99_us'])}"
+
+    def _fleet(self, servers: int | None) -> list[str]:
+        base, row = self.group.rows[USUAL], self.group.rows[self.today]
+        if base.get("power_basis") == "assumed":
+            return []
+        about = "about " if base.get("power_basis") == "estimated" else ""
+        watts = base["power_w"] - row["power_w"]
+        kwh = abs(watts) * HOURS_A_YEAR / 1000
+        verb = "saves" if watts >= 0 else "costs"
+        line = f"At this load that {verb} {about}{wording.si(abs(watts))}W of a server's "
+        line += f"{wording.si(base['power_w'])}W: {wording.count(kwh)} kWh a year"
+        if servers is not None and servers > 1:
+            fleet = wording.count(servers * kwh)
+            line += f", {fleet} kWh for {wording.count(servers)} servers"
+        return [f"{line}."]
+
+    def _runner_up(self) -> list[str]:
+        today = [n for n in self.group.rows if needs(n, NODE) == "today" and self.keeps(n)]
+        name = self.group.best([n for n in today if n not in (USUAL, self.today)], USUAL)
+        if name is None:
+            return []
+        cost = cost_of(self.group, name, self.today)
+        beside = f"beside {self.today} it {compared(self.saved(name, self.today))}, {cost}"
+        return [f"Runner-up: {name}: {beside}."]
+
+    def _beyond(self) -> list[str]:
+        lines: list[str] = []
+        for need, name in self.steps:
+            saved = percents(self.saved(name, self.today))
+            line = f"{WITH[need]}, {name} would use {saved} less than {self.today}, "
+            line += f"{cost_of(self.group, name, self.today)}; it needs {how(name, NODE)}."
+            lines.append(line)
+        return lines
+
+    def _instead(self) -> list[str]:
+        """Returns what would keep the goal where nothing of today does."""
+        for need in WITH:
+            name = self._best(need)
+            if need in self.needs and self.keeps(name):
+                line = f"{WITH[need]}, {name} would: {self._p99(name)}, it "
+                line += f"{compared(self.saved(name, USUAL))} against {USUAL}"
+                return [f"{line}; it needs {how(name, NODE)}."]
+        return []
+
+    def _without_goal(self) -> list[str]:
+        """Returns what the goal costs: the cheapest composition of today that breaks it."""
+        rows = self.search.rows
+        names = [n for n in rows if needs(n, NODE) == "today" and rows[n]["keeps_up"] != "no"]
+        name = min(names, key=lambda n: rows[n]["energy_j_per_unit"])
+        mine = rows[self.today]["energy_j_per_unit"]
+        less = 100 * (1 - rows[name]["energy_j_per_unit"] / mine)
+        if name == self.today or self.question.keeps(rows[name]) or less < AS_GOOD_PCT:
+            return []
+        p99 = wording.duration(rows[name]["latency_p99_us"])
+        return [f"The goal costs {less:.2g} %: {name} would use that much less, with p99 {p99}."]
+
+    def _see(self) -> list[str]:
+        """Returns what counters of Linux show if the advice is true."""
+        states = self.results.tables["idle_states"].filter(technique=self.today)
+        shares = [
+            f"{row['share_pct']:.0f} % in {row['state']}"
+            for row in states.sort("share_pct", descending=True).to_dicts()
+            if row["share_pct"] >= 0.5
+        ]
+        if not shares:
+            return []
+        row = self.group.rows[self.today]
+        awake = sum(row[f"{what}_pct"] for what in ("busy", "cold", "kernel", "waking"))
+        line = f"Check it next week: cores should spend {', '.join(shares)} and {awake:.0f} % awake"
+        return [f"{line} (/sys/devices/system/cpu/cpu*/cpuidle/state*/time)."]
+
+    def _rests_on(self, assumptions: pl.DataFrame) -> list[str]:
+        known = provenance(self.question.job)
+        assumed = sum(value.is_assumed for value in known)
+        base = self.group.rows[USUAL]
+        service, _, _ = str(base["workload"]).partition("@")
+        units = wording.count(base["units"])
+        line = f"All of it is modelled, from the profile of {service} and {units} requests a run; "
+        line += f"{assumed} of the {len(known)} numbers of {base['machine']} are assumptions"
+        if assumptions.is_empty():
+            return [f"{line}."]
+        path, low, high = assumptions.select("path", "low_pct", "high_pct").row(0)
+        line += f". {path} moves the saving most: {low:.2f} to {high:.2f} %"
+        turned: list[str] = assumptions.filter(~pl.col("still_saves"))["path"].to_list()
+        if turned:
+            return [f"{line}; {', '.join(turned)} can undo it."]
+        return [f"{line}; no assumption undoes it alone."]
+
+    def _assumptions(self) -> pl.DataFrame:
+        """Plays the advice and the baseline under each assumed value at two others."""
+        rows: list[dict[str, Any]] = []
+        for value in provenance(self.question.job):
+            changes = value.changes() if value.is_assumed else []
+            if not changes or not _is_possible(self.question.job, changes):
+                continue
+            found = self.question.play([self.today], SCREENED, [(one,) for one in changes])
+            rows.append(self._row(value, found, changes))
+        if not rows:
+            return _no_assumptions()
+        swing = pl.col("high_pct") - pl.col("low_pct")
+        frame = pl.DataFrame(rows, schema=_ASSUMPTIONS)
+        return frame.filter(swing >= MOVES).sort(swing, descending=True).head(TOLD)
+
+    def _row(
+        self, value: Value, found: Results, changes: Sequence[tuple[str, str]]
+    ) -> dict[str, Any]:
+        wanted = (found.runs["technique"] == self.today).to_list()
+        runs = [row for row, is_it in zip(found.runs.to_dicts(), wanted, strict=True) if is_it]
+        savings = [run["energy_saving_pct"] for run in runs]
+        return {
+            "path": value.path,
+            "value": value.text,
+            "played": " and ".join(written for _, written in changes),
+            "why": value.source,
+            "low_pct": min(savings),
+            "high_pct": max(savings),
+            "still_saves": min(savings) > 0,
+            "keeps_goal": all(map(self.question.keeps, runs)),
+        }
+
+
+#: Columns of `Advice.assumptions`.
+_ASSUMPTIONS: dict[str, Any] = {
+    **dict.fromkeys(("path", "value", "played", "why"), pl.String),
+    **dict.fromkeys(("low_pct", "high_pct"), pl.Float64),
+    **dict.fromkeys(("still_saves", "keeps_goal"), pl.Boolean),
+}
+
+
+def _no_assumptions() -> pl.DataFrame:
+    return pl.DataFrame(schema=_ASSUMPTIONS)
+
+
+def _silent(_: str) -> None:
+    """Tells nobody."""
+
+
+def _group(results: Results) -> Group:
+    slices = results.tables.get("slices")
+    whose = (results.world, results.baseline, results.baseline_machine)
+    (group,) = groups(results.runs, slices, *whose, results.tables.get("ledger"))
+    return group
+
+
+def _is_possible(job: Job, changes: Sequence[tuple[str, str]]) -> bool:
+    """Returns whether the server's file allows these values."""
+    try:
+        for change in changes:
+            Job(job.world, job.workload, job.machine, job.technique, (*job.set, change)).prepare()
+    except HalfwinkError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number of a server's file, with what its comment says of it."""
+
+    path: str
+    text: str
+    source: str
+    factor: tuple[float, float]
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it is an assumption."""
+        return self.source.startswith("assumption")
+
+    def changes(self) -> list[tuple[str, str]]:
+        """Returns the value at two others: a watt at the ends of the file's range, a time or rate
+        at half and twice of what it is."""
+        value: Any = tomllib.loads(f"value = {self.text}")["value"]
+        many: list[float] = value if isinstance(value, list) else [value]
+        low, high = self.factor if self.path.endswith("_w") else MULTIPLES
+        if low == high:
+            return []
+        texts = [[f"{number * by:.12g}" for number in many] for by in (low, high)]
+        if isinstance(value, list):
+            return [(self.path, f"[{', '.join(written)}]") for written in texts]
+        return [(self.path, written[0]) for written in texts]
+
+
+_LINE = re.compile(r"^(?P<key>[a-z_0-9]+) *= *(?P<value>[-+.\d\[][^#\"]*?) *(# *(?P<why>.*))?$")
+_TABLE = re.compile(r"^\[\[?(?P<name>[a-z_0-9.]+)\]\]?")
+_NAME = re.compile(r"^name *= *\"(?P<name>[^\"]+)\"")
+
+
+def provenance(job: Job) -> list[Value]:
+    """Returns the numbers of a server's file with their comments."""
+    path = Path(job.machine)
+    if path.suffix != ".toml":
+        path = root() / f"machines/{NODE}/{job.machine}.toml"
+    text = path.read_text()
+    low, high = tomllib.loads(text)["power"].get("factor", [1.0, 1.0])
+    values: list[Value] = []
+    table = ""
+    for line in text.splitlines():
+        if found := _TABLE.match(line):
+            table = found["name"]
+        elif found := _NAME.match(line):
+            # One of several is named behind the table's name.
+            table = f"{table.split('.')[0]}.{found['name']}"
+        elif found := _LINE.match(line):
+            key = f"{table}.{found['key']}" if table else found["key"]
+            if found["key"] not in ("schema", "factor"):
+                values.append(Value(key, found["value"], found["why"] or "", (low, high)))
+    return values

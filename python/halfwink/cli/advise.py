@@ -1,0 +1,165 @@
+"""``halfwink advise``: what to set for a service, and what the advice rests on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from halfwink import advice
+from halfwink.advice import Advice
+from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_json, print_table, save_chart, say
+from halfwink.cli.settings import Setting, settings
+from halfwink.composition_search import REPORTED
+from halfwink.executors import executor_named
+from halfwink.files import place
+from halfwink.request_profile import time_us
+from halfwink.summary import fixed
+
+#: Compositions in the table.
+SHOWN = 12
+
+
+def advise(
+    workload: str,
+    *,
+    load: str = advice.LOAD,
+    p99: str | None = None,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
+    servers: int | None = None,
+    today: Annotated[bool, Parameter(negative="")] = False,
+    setting: Setting = None,
+    requests: int = REPORTED,
+    plot: Annotated[Path | None, Parameter(name="--plot")] = None,
+    executor: str = "local",
+    out: OutFolder = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Find what to set for a service: the cheapest composition of techniques that keeps a goal.
+
+    It searches some two hundred compositions on a server of today, and says what can be set on
+    Linux now, what a changed kernel and new hardware would add, and which assumptions it hangs on.
+    All energies and times are modelled.
+
+    Parameters
+    ----------
+    workload
+        Service with a profile: nginx, memcached ...; or the file of one (`halfwink profile`).
+    load
+        Per cent of what the cores carry, requests per second (20000/s), or a file, as for compare.
+    p99
+        Longest 99th percentile of latency: 2ms, 500us. Default: 10 % longer than with Linux'
+        defaults, and 5 % in the mean.
+    machine
+        Server of today (golden-cove-56, zen4-96, neoverse-v2-96), or a TOML file.
+    servers
+        Servers of the fleet, for kilowatt hours a year.
+    today
+        Search only what can be had today.
+    setting
+        Change a value of the server: --set shared.uncore.awake_w=60. May be repeated.
+    requests
+        Requests of each run that is reported.
+    plot
+        Draw all compositions that were played: energy against p99 (.html, .svg, .png).
+    executor
+        local, local:WORKERS, dask, or dask://HOST:PORT.
+    out
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
+    json
+        Print one JSON document.
+    quiet
+        No progress, no messages.
+    """
+    goal = None if p99 is None else time_us(p99)
+    values = dict(settings(setting))
+    told = [load, goal, machine, today, requests, *values.items()]
+    folder = place(out or OUT / slug("advise", workload, told=told))
+    found = advice.advise(
+        workload,
+        load=load,
+        p99_us=goal,
+        machine=machine,
+        servers=servers,
+        today=today,
+        set=values,
+        requests=requests,
+        out=folder,
+        executor=executor_named(executor),
+        progress=lambda line: say(line, quiet=quiet),
+    )
+    if plot is not None:
+        save_chart(found.chart(), plot, quiet=quiet)
+    if json:
+        print_json("advise", _document(found))
+        return 0
+    # Sentences are for reading, wherever they go.
+    for line in found.sentences:
+        stdout.print(fill(line, min(stdout.width, 100)), markup=False)
+    if found.linux:
+        stdout.print("\nOn Linux:", markup=False)
+        for line in found.linux:
+            stdout.print(f"  {line}", markup=False, soft_wrap=True)
+    _assumptions(found)
+    _front(found)
+    say(f"runs: {os.fspath(folder) if isinstance(folder, Path) else folder}", quiet=quiet)
+    return 0
+
+
+def _assumptions(found: Advice) -> None:
+    """Prints the assumptions that move the saving."""
+    if found.assumptions.is_empty():
+        return
+    stdout.print()
+    rows = [
+        [
+            row["path"],
+            row["value"],
+            row["played"],
+            f"{fixed(row['low_pct'])} to {fixed(row['high_pct'])}",
+            "yes" if row["keeps_goal"] else "no",
+        ]
+        for row in found.assumptions.to_dicts()
+    ]
+    headings = ("assumption", "value", "played", "saving %", "goal kept")
+    print_table([(name, "left") for name in headings], rows)
+
+
+def _front(found: Advice) -> None:
+    """Prints the compositions that were played at full length, by energy."""
+    stdout.print()
+    runs = found.results.runs.sort("energy_j_per_unit")
+    known = dict(found.tried.select("technique", "needs").iter_rows())
+    rows = [
+        [
+            row["technique"],
+            fixed(row["energy_saving_pct"]),
+            fixed(row["latency_mean_us"], 1),
+            fixed(row["latency_p99_us"], 1),
+            known.get(row["technique"], "-"),
+        ]
+        for row in runs.head(SHOWN).to_dicts()
+    ]
+    sides = ("left", "right", "right", "right", "left")
+    headings = ("composition", "saved %", "mean us", "p99 us", "needs")
+    print_table(list(zip(headings, sides, strict=True)), rows)
+
+
+def _document(found: Advice) -> dict[str, Any]:
+    return {
+        "answer": list(found.sentences),
+        "today": found.today,
+        "best": found.best,
+        "keeps_goal": found.keeps_goal,
+        "goal_p99_us": found.goal_us,
+        "linux": list(found.linux),
+        "assumptions": found.assumptions.to_dicts(),
+        "runs": found.results.runs.to_dicts(),
+        "tried": found.tried.to_dicts(),
+    }

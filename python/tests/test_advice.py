@@ -1,0 +1,192 @@
+"""Advice: the composition to set for a service, its goal, and the assumptions that it hangs on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Halfwink
+
+import halfwink as hw
+from halfwink.advice import Value, provenance
+from halfwink.composition_search import FAMILIES, USUAL, Question, Search, name_of
+from halfwink.errors import HalfwinkError
+from halfwink.jobs import Job
+from halfwink.store import temporary_store
+
+SERVICE = "exponential"
+FEW = 60_000
+ON = "golden-cove-56"
+
+
+@pytest.fixture(scope="module")
+def free() -> hw.Advice:
+    """What can be had today, without a goal."""
+    return hw.advise(SERVICE, load="30%", today=True, requests=FEW)
+
+
+def test_advice_names_the_least_energy_of_today(free: hw.Advice):
+    assert free.keeps_goal
+    assert free.today != USUAL
+    assert free.sentences[0].startswith(f"Set {free.today}: for {SERVICE} at 30 % load (")
+    runs = {row["technique"]: row for row in free.results.runs.to_dicts()}
+    kept = [row for row in runs.values() if not row["breaks"]]
+    least = min(row["energy_j_per_unit"] for row in kept)
+    # Of those that take about as much, the one that answers sooner.
+    assert runs[free.today]["energy_j_per_unit"] <= 1.01 * least
+    assert set(free.tried["needs"]) == {"today"}
+    assert free.tried["technique"].n_unique() == free.tried.height
+    assert len(free.linux) == free.today.count("+") + 1
+    assert "All of it is modelled" in free.sentences[-1]
+
+
+def test_search_finds_what_all_compositions_have():
+    job = Job("node", f"{SERVICE}@30", ON, USUAL)
+    with temporary_store() as store:
+        question = Question(job, None, store)
+        search = Search.of(question)
+        # Few options, so that all compositions can be played.
+        chosen = {
+            "idle": ["teo", "c1", "c6"],
+            "input": ["coalesce:hold_us=50"],
+            "dispatch": ["lifo", "fifo"],
+        }
+        search.options = {family: chosen.get(family, []) for family in FAMILIES}
+        search.run("today")
+        every = itertools.product(*(["", *search.options[family]] for family in FAMILIES))
+        runs = question.play([name_of(point) for point in every], 50_000).runs.to_dicts()
+    assert len(runs) == 4 * 2 * 3
+    assert len(search.rows) < len(runs) + 1
+    least = min(row["energy_j_per_unit"] for row in runs if question.keeps(row))
+    found = search.rows[search.finalists("today")[0]]
+    assert found["energy_j_per_unit"] <= 1.001 * least
+
+
+def test_a_tighter_goal_costs_energy_and_is_kept(free: hw.Advice):
+    row = free.results.runs.filter(technique=free.today).row(0, named=True)
+    goal = 0.97 * row["latency_p99_us"]
+    tight = hw.advise(SERVICE, load="30%", p99_us=goal, today=True, requests=FEW)
+    found = tight.results.runs.filter(technique=tight.today).row(0, named=True)
+    assert tight.keeps_goal
+    assert tight.today != free.today
+    assert found["latency_p99_us"] <= goal
+    assert found["energy_j_per_unit"] > row["energy_j_per_unit"]
+    assert any("The goal costs" in line for line in tight.sentences) == (
+        found["energy_j_per_unit"] > 1.02 * row["energy_j_per_unit"]
+    )
+    spec = json.dumps(tight.chart().to_dict(), default=str)
+    assert '"rule"' in spec
+
+
+def test_a_goal_that_nothing_keeps_names_the_nearest():
+    found = hw.advise(SERVICE, load="30%", p99_us=1.0, today=True, requests=FEW)
+    assert not found.keeps_goal
+    assert found.linux == ()
+    assert found.assumptions.is_empty()
+    nearest = found.results.runs["latency_p99_us"].min()
+    runs = {row["technique"]: row for row in found.results.runs.to_dicts()}
+    assert runs[found.today]["latency_p99_us"] == nearest
+    assert found.sentences[0].startswith("Nothing that can be had today serves exponential")
+    assert f"the nearest, {found.today}, has p99 " in found.sentences[0]
+    assert found.sentences[0].endswith(" % more.")
+
+
+def test_assumptions_are_played_at_two_values(free: hw.Advice):
+    rows = {row["path"]: row for row in free.assumptions.to_dicts()}
+    assert rows
+    known = {value.path: value for value in provenance(Job("node", "-", ON, USUAL))}
+    for path, row in rows.items():
+        assert known[path].source.startswith("assumption")
+        assert row["low_pct"] <= row["high_pct"]
+    swings = [row["high_pct"] - row["low_pct"] for row in rows.values()]
+    assert swings == sorted(swings, reverse=True)
+    # By hand: the value that moves it most, at one of the values that were played.
+    path, row = next(iter(rows.items()))
+    at = row["played"].split(" and ")[0]
+    runs = hw.compare(
+        f"{SERVICE}@30",
+        world="node",
+        techniques=[USUAL, free.today],
+        set={path: at, "requests": 50_000},
+    ).runs
+    saved = runs.filter(technique=free.today)["energy_saving_pct"][0]
+    assert min(abs(saved - row[end]) for end in ("low_pct", "high_pct")) < 1e-9
+
+
+def test_numbers_of_a_server_file_have_their_sources(tmp_path: Path):
+    text = """
+rest_w = 60.0  # assumption: as others
+schema = 1
+[power]
+active_w = 2.4  # [X] read
+factor = [0.5, 1.3]  # assumption
+[[idle_states]]
+name = "c1"
+wake_us = [0.5, 1.0]  # assumption: worst case
+[kernel]
+tick_us = 4000.0
+"""
+    (tmp_path / "mine.toml").write_text(text)
+    found = provenance(Job("node", "-", str(tmp_path / "mine.toml"), USUAL))
+    assert [(v.path, v.text, v.is_assumed) for v in found] == [
+        ("rest_w", "60.0", True),
+        ("power.active_w", "2.4", False),
+        ("idle_states.c1.wake_us", "[0.5, 1.0]", True),
+        ("kernel.tick_us", "4000.0", False),
+    ]
+    assert found[0].changes() == [("rest_w", "30"), ("rest_w", "78")]
+    assert found[2].changes() == [
+        ("idle_states.c1.wake_us", "[0.25, 0.5]"),
+        ("idle_states.c1.wake_us", "[1, 2]"),
+    ]
+    assert Value("rest_w", "60.0", "assumption", (1.0, 1.0)).changes() == []
+
+
+@pytest.mark.parametrize("name", ["golden-cove-56", "zen4-96", "neoverse-v2-96"])
+def test_each_number_of_a_shipped_server_can_be_set(name: str):
+    job = Job("node", f"{SERVICE}@30", name, USUAL)
+    for value in provenance(job):
+        Job("node", job.workload, name, USUAL, ((value.path, value.text),)).prepare()
+
+
+def test_the_command(halfwink: Halfwink, tmp_path: Path):
+    words = ("advise", SERVICE, "--load", "20%", "--p99", "2ms", "--today", "--requests", "20000")
+    told = halfwink(*words, "--servers", "100", "-o", "out", "--plot", "a.svg")
+    assert told.status == 0
+    assert told.out.startswith("Set ")
+    assert "On Linux:" in told.out
+    assert "kWh for 100 servers" in told.out.replace("\n", " ")
+    assert all(len(line) <= 100 for line in told.out.split("On Linux:")[0].splitlines())
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert (tmp_path / "out/results.parquet").exists()
+    # The runs are there.
+    found = halfwink(*words, "-o", "out", "--json").json()
+    assert found["keeps_goal"]
+    assert found["goal_p99_us"] == 2000
+    assert found["today"] in {row["technique"] for row in found["runs"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nginx", "--p99", "2"), "`2`: expected a time above 0 with its unit"),
+        (("nginx", "--servers", "0"), "servers: 0, expected 1 or more"),
+        (("nginx@30",), "`nginx@30` has a load already"),
+        (("ngnix",), "did you mean `nginx`?"),
+        (("nginx", "--load", "120%"), "requests a second, and golden-cove-56 carries"),
+        (("nginx", "-m", "golden-cov-56"), "unknown server `golden-cov-56`"),
+        (("nginx", "--set", "rest=3"), "did you mean `rest_w`?"),
+        (("nginx", "--requests", "10"), "requests: `10`, expected a whole number, 1000 to"),
+    ],
+)
+def test_mistakes_are_one_line(halfwink: Halfwink, words: tuple[str, ...], said: str):
+    wrong = halfwink("advise", *words)
+    assert wrong.status == 2
+    assert said in wrong.complaint
+
+
+def test_numbers_that_cannot_be_are_refused():
+    with pytest.raises(HalfwinkError, match="p99: -1 us, expected more than 0"):
+        hw.advise(SERVICE, p99_us=-1)
