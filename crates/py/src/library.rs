@@ -121,6 +121,7 @@ pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         let defaults = world.defaults();
         dict.set_item("machine", defaults.machine)?;
         dict.set_item("workload", defaults.workload)?;
+        dict.set_item("loads", defaults.loads.map(<[_]>::to_vec))?;
         Ok(dict)
     };
     study::WORLDS.iter().map(entry).collect()
