@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from halfwink import block_advice, programs, storage
+from halfwink import block_advice, block_loads, programs
 from halfwink.comparison import compare
 from halfwink.live_block import Block, Device
 
@@ -247,7 +247,7 @@ def beside_model(seconds: int, repeats: int) -> list[dict[str, object]]:
         rows.append({"what": what, "client_us": client_us, **_multiples(live)})
     server_us, client_us = told or (0.0, 0.0)
     measured = block_advice.measure("0,1")
-    values = storage.as_measured(measured, block_advice.Load(io_us=server_us))
+    values = block_loads.as_measured(measured, block_advice.Load(io_us=server_us))
     for what, (issuers, first, more) in _changes(client_us).items():
         played = _played(issuers, first, {**values, **more})
         rows.append({"what": f"simulated, {what}", **_multiples(played)})

@@ -26,11 +26,11 @@ import peers
 import samples
 import server as hybrid
 from halfwink import _core, pdn, programs
+from halfwink.comparison import compare
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import library, root
 from halfwink.live_block import Device
-from halfwink.storage import storage_runs
 
 REPEATS = 3
 OUT = Path("halfwink-out") / "bench.json"
@@ -461,7 +461,11 @@ def storage() -> list[Row]:
         job = Job("storage", "random-read@10", "nehalem-ex", technique, (), options).prepare()
         speed = speed_of(partial(fact, job, "units"))
         rows.append(Row(technique, speed, "M I/O/s", "goal", 5, speed / 5))
-    _, seconds = measured(lambda: storage_runs("westmere-ex").runs.height)
+    loads = [str(issuers) for issuers in range(1, 81)]
+    three = ("single-thread", "issuer", "cache-aware")
+    _, seconds = measured(
+        lambda: compare("random-read", world="storage", techniques=three, loads=loads).runs.height
+    )
     rows.append(Row("80 CPUs, three policies", seconds, "s", "goal", 20, 20 / seconds))
     return rows
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from halfwink.score import Score, scores
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
-    from halfwink.storage import StorageRuns, storage_runs
     from halfwink.studies import StudyRun, collected, run, run_part
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
@@ -87,7 +86,6 @@ _HOMES = {
     "RequestProfile": "request_profile",
     "ServiceProfile": "service",
     "StorageCalibration": "block_calibration",
-    "StorageRuns": "storage",
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
@@ -128,7 +126,6 @@ _HOMES = {
     "profile": "request_profile",
     "service_profile": "service",
     "stated_profile": "request_profile",
-    "storage_runs": "storage",
     "techniques": "_core",
     "workloads": "catalogue",
     "worlds": "_core",
@@ -165,7 +162,6 @@ __all__ = [
     "Segregation",
     "ServiceProfile",
     "StorageCalibration",
-    "StorageRuns",
     "StudyRun",
     "Switching",
     "__version__",
@@ -205,7 +201,6 @@ __all__ = [
     "segregation_sweep",
     "service_profile",
     "stated_profile",
-    "storage_runs",
     "techniques",
     "workloads",
     "worlds",

@@ -142,15 +142,6 @@ def storage_load(
     latency_us: float | None,
     asked: tuple[Sequence[str], Sequence[int], Sequence[str]],
 ) -> Tables: ...
-def storage_topology(library: Library, name: str, set: _Pairs) -> tuple[int, int]: ...
-def storage_runs(
-    library: Library,
-    name: str,
-    set: _Pairs,
-    policies: Sequence[str],
-    issuers: Sequence[int],
-    load: tuple[str, int, float, int, int],
-) -> Tables: ...
 def circuit_schedule(
     path: str, content: str, scheduler: str, times: tuple[float, float, float], gbps: float
 ) -> Tables: ...

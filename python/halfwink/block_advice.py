@@ -60,7 +60,7 @@ class Advice:
         why: reasons, one each.
         lines: advice in words, a line each.
         expected: IOPS, CPUs and microjoules per I/O, modelled: see
-            :func:`halfwink.storage.simulate`.
+            :func:`halfwink.block_loads.simulate`.
     """
 
     queues: int
@@ -129,7 +129,7 @@ def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate) -> Advic
     Args:
         measured: see :func:`measure`.
         load: load of the device.
-        simulate: simulation of a load: :func:`halfwink.storage.simulate`.
+        simulate: simulation of a load: :func:`halfwink.block_loads.simulate`.
     """
     groups = _groups(measured)
     needed = max(1, math.ceil(load.iops * load.io_us * 1e-6 / FULL))

@@ -24,7 +24,6 @@ from halfwink.comparison import compare
 from halfwink.errors import HalfwinkError
 from halfwink.io_paths import io_path
 from halfwink.library import root, workloads
-from halfwink.storage import storage_runs
 
 #: Watches the kernel, and moves nothing.
 _WATCH = "os-profile"
@@ -328,7 +327,7 @@ def _written(recordings: str, chip: str, values: dict[str, tuple[object, str]]) 
     head = [
         f"# Written by `halfwink storage calibrate --from {recordings} --chip {chip}`: what is of",
         f"# the block layer is recorded, all else as {_BASE}. Times and lines are modelled: the",
-        f"# chip {chip} plays the recordings. For `--through queue`: the driver is the base's.",
+        f"# chip {chip} plays the recordings. For `through=queue`: the driver is the base's.",
         "schema = 1",
         'description = "Linux 6.1: the block layer of fio on null_blk, recorded on two CPUs"',
         "calibrated = [",
@@ -358,8 +357,13 @@ def predictions(text: str, alone: dict[str, Alone], together: dict[str, Together
         path = Path(folder) / "calibrated.toml"
         path.write_text(text)
         for kind, policy in QUEUES.items():
-            runs = storage_runs(
-                str(path), policies=[policy], issuers=[1, 2], through="queue", ios=50_000
+            runs = compare(
+                "random-read",
+                world="storage",
+                loads=("1", "2"),
+                machine=str(path),
+                techniques=policy,
+                set={"through": "queue", "ios": 50_000, "warm_up": 50_000},
             ).runs
             iops = dict(runs.select("issuers", "iops").iter_rows())
             for issuers, played in ((1, 1e6 / alone[kind].us), (2, together[kind].iops)):

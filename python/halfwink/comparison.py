@@ -17,9 +17,8 @@ from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import declared, machines, root
 from halfwink.library import workloads as services
-from halfwink.proportionality import PROPORTIONALITY
 from halfwink.relate import KEYS, family_of
-from halfwink.results import Results
+from halfwink.results import CURVES, Results
 from halfwink.store import HOST, RunStore
 from halfwink.studies import keep, run_all
 
@@ -30,8 +29,8 @@ _log = logging.getLogger("halfwink")
 WORLD = "chip"
 #: Where services are, which have a profile.
 NODE = "node"
-#: Loads at which services are compared.
-USUAL_LOADS = ("10%", "30%", "50%", "70%")
+#: Numbers of loads that a range may have.
+MOST_LOADS = 10_000
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
 #: Stands for every technique of a world; with a family behind it, for those of that one.
@@ -62,8 +61,6 @@ USUAL = {WORLD: ONE_OF_EACH, NODE: ON_A_NODE}
 BASELINE = "always-on"
 #: The same of worlds in which it is another: on a server of today, what Linux does.
 BASELINES = {NODE: "menu"}
-#: Worlds whose workloads have a load behind them: ``nginx@30``.
-LOADED = (NODE, "server")
 
 
 def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> list[str]:
@@ -122,8 +119,8 @@ def compare(
             of today (``node``) for a service with a profile, else the chip (:func:`default_world`).
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: of each core, at most.
-        loads: of servers: each workload at each of these (``30%``, ``20000/s``, ``mmpp:...``).
-            If none is given: ``USUAL_LOADS``.
+        loads: of servers: each workload at each of these (``30%``, ``20000/s``, ``mmpp:...``); of
+            storage: numbers of issuing CPUs. If none is given: those that the world declares.
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
         out: folder or URL in which finished runs are kept, from which they are reused, and to
             which the tables are written in the end, for ``hw.open``.
@@ -225,8 +222,9 @@ def _node_values() -> frozenset[str]:
 
 
 def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:
-    """Returns the loads that services are compared at if the user names none."""
-    return USUAL_LOADS if world in LOADED and not any("@" in w for w in workloads) else ()
+    """Returns the loads that workloads are compared at if the user names none."""
+    known = declared(world).get("loads")
+    return known if known and not any("@" in w for w in workloads) else ()
 
 
 def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list[str]:
@@ -237,21 +235,27 @@ def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list
     """
     if not loads:
         return list(dict.fromkeys(workloads))
-    if world not in LOADED:
-        known = ", ".join(LOADED)
+    usual = declared(world).get("loads")
+    if not usual:
+        known = ", ".join(known["name"] for known in _core.worlds() if known["loads"])
         line = f"workloads of the world `{world}` have no load; those of {known} have (--world)"
         raise HalfwinkError(line)
     for workload in workloads:
         if "@" in workload:
             raise HalfwinkError(f"`{workload}` has a load already: leave out --load, or the `@...`")
-    each = (f"{workload}@{load.removesuffix('%')}" for workload in workloads for load in loads)
-    return list(dict.fromkeys(each))
+    is_share = any(load.endswith("%") for load in usual)
+    said = [load.removesuffix("%") if is_share else load for load in loads]
+    return list(dict.fromkeys(f"{workload}@{load}" for workload in workloads for load in said))
 
 
 def split_loads(text: str | None) -> list[str]:
     """Loads separated by commas; the unit of the last holds for all: ``10,30,50%``.
 
-    A load that has commas of its own (``mmpp:10,90,5,1``) stands alone.
+    ``1..20`` stands for all whole numbers from 1 to 20. A load that has commas of its own
+    (``mmpp:10,90,5,1``) stands alone.
+
+    Raises:
+        HalfwinkError: a range has more than ``MOST_LOADS`` numbers.
     """
     if not text:
         return []
@@ -259,7 +263,18 @@ def split_loads(text: str | None) -> list[str]:
         return [text]
     parts = [part.strip() for part in text.split(",")]
     unit = next((unit for unit in ("%", "/s") if parts[-1].endswith(unit)), "")
-    return [part if part.endswith(unit) else part + unit for part in parts]
+    each = [load for part in parts for load in _in_range(part.removesuffix(unit))]
+    return [load + unit for load in each]
+
+
+def _in_range(text: str) -> Sequence[str]:
+    """Returns the numbers of a range, as ``1..20``; what is none stays as it is."""
+    first, dots, last = text.partition("..")
+    if not (dots and first.isdecimal() and last.isdecimal()):
+        return [text]
+    if not 0 <= int(last) - int(first) < MOST_LOADS:
+        raise HalfwinkError(f"--load {text}: expected FROM..TO, at most {MOST_LOADS} numbers")
+    return [str(number) for number in range(int(first), int(last) + 1)]
 
 
 def _is_group(technique: str) -> bool:
@@ -365,16 +380,9 @@ def as_json(results: Results) -> dict[str, Any]:
         "world": results.world,
         "baseline": results.baseline,
         "verdict": list(results.verdict().sentences),
-        **_curves_json(results),
+        **{name: results.tables[name].to_dicts() for name in CURVES if results.has(name)},
         "results": [_run_json(results, row) for row in runs.iter_rows(named=True)],
     }
-
-
-def _curves_json(results: Results) -> dict[str, Any]:
-    """Returns how power follows load, if runs without requests say what an idle server draws."""
-    if not results.has(PROPORTIONALITY):
-        return {}
-    return {PROPORTIONALITY: results.tables[PROPORTIONALITY].to_dicts()}
 
 
 def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from halfwink.mpki import with_mpki
 from halfwink.proportionality import PROPORTIONALITY, proportionality
 from halfwink.relate import IDENTITY, ends, relate
 from halfwink.remote import Remote
+from halfwink.saw_tooth import PEAKS, STEPS, saw_tooth
 from halfwink.seeds import over_seeds
 from halfwink.store import HOST, RunStore
 
@@ -37,6 +38,8 @@ RUN = "run"
 RUN_FILE = "results"
 #: The study as it was run, beside the tables.
 STUDY_FILE = "study.toml"
+#: Tables that relate runs of several loads.
+CURVES = (PROPORTIONALITY, PEAKS, STEPS)
 #: Pieces of each run, from which intervals of differences come.
 SLICES = "slices"
 #: Columns of the short table beside those that a world declares, of those that it has.
@@ -69,8 +72,8 @@ class Results:
         world: world in which they were played.
         tables: all tables by name, each row led by workload, machine, set and technique: ``run``,
             ``ledger``, ``host`` (what the host took), and the world's own; ``proportionality`` of
-            servers at load 0 and two more. Units stand last in the
-            names of columns; energies and times are modelled.
+            servers at load 0 and two more, ``peaks`` and ``steps`` of storage with several numbers
+            of issuing CPUs. Units stand last in names of columns; energies and times are modelled.
         baseline: the technique that others are compared with.
         baseline_machine: the machine on which it ran, if not each run's own.
     """
@@ -297,6 +300,7 @@ def collect(
     tables[RUN] = judge(runs, tables.get(SLICES), world, baseline, machine)
     if (curves := proportionality(tables[RUN])) is not None:
         tables[PROPORTIONALITY] = curves
+    tables |= saw_tooth(tables[RUN])
     return Results(world, tables, baseline, machine)
 
 

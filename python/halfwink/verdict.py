@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from halfwink import wording
+from halfwink import saw_tooth, wording
 from halfwink.assumed_watts import is_uncertain
 from halfwink.costs import FEW, compared, cost_of, limits, percents
 from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, Group, groups, how, usual
@@ -87,8 +87,9 @@ def verdict(results: Results) -> Verdict:
     winners = pl.DataFrame([one.row() for one in judged if one.keeps_up], schema=_SCHEMA)
     if not judged:
         line = f"Nothing was compared with {results.baseline}: name a technique beside it."
-        return Verdict((line,), winners)
+        return Verdict((line, *saw_tooth.sentences(results)), winners)
     lines = judged[0].sentences() if len(judged) == 1 else of_many(judged)
+    lines += saw_tooth.sentences(results)
     return Verdict((*lines, _rests_on(results.runs, judged)), winners)
 
 

@@ -104,7 +104,6 @@ def test_a_lone_name_or_number_is_one_everywhere():
 
 def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):
     shown = [
-        hw.storage_runs(policies="issuer", issuers=2, ios=1000),
         hw.core_switching(),
     ]
     for result in shown:

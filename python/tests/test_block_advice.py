@@ -10,7 +10,7 @@ from conftest import Halfwink
 
 from halfwink import block_advice
 from halfwink.block_advice import Advice, Load
-from halfwink.storage import simulate
+from halfwink.block_loads import simulate
 
 
 def machine(*groups: list[int], line_ns: float = 60.0) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from conftest import Halfwink, need
 from test_block_advice import machine
 
-from halfwink import HalfwinkError, storage
+from halfwink import HalfwinkError, block_loads
 
 QUEUE, ISSUE, COMPLETE = 1, 7, 8
 READ, WRITE = 1 << 16, 1 << 17
@@ -45,9 +45,9 @@ def trace(folder: Path, gap_us: int = 100, latency_us: int = 50, count: int = 40
     return folder / "sda.blktrace.0"
 
 
-def play(path: Path, **more: float) -> storage.LoadRuns:
+def play(path: Path, **more: float) -> block_loads.LoadRuns:
     policies = ["single-thread", "cache-aware", "polled"]
-    return storage.load_runs(machine([0, 1]), path, io_us=5, policies=policies, **more)
+    return block_loads.load_runs(machine([0, 1]), path, io_us=5, policies=policies, **more)
 
 
 def test_a_job_is_played_at_its_depth_and_the_devices_latency(tmp_path: Path) -> None:
@@ -127,12 +127,12 @@ def test_advice_for_a_load_from_the_command_line(tmp_path: Path, halfwink: Halfw
     document = done.json()
     played = document["played"]
     assert (played["load"]["depth"], played["load"]["left_out"]) == (10, "zonemode")
-    advised = next(row for row in played["policies"] if row["policy"] == storage.ADVISED)
+    advised = next(row for row in played["policies"] if row["policy"] == block_loads.ADVISED)
     assert document["advice"]["expected"]["uj_per_io"] == advised["uj_per_io"]
     assert document["load"]["iops"] == advised["iops"]
     done = halfwink("live", "block", "--advise", "--load", "a.fio")
     assert "left out: zonemode" in done.err
-    assert all(row in done.out for row in storage.LOAD_POLICIES)
+    assert all(row in done.out for row in block_loads.LOAD_POLICIES)
     for words in (
         ["--load", "a.fio"],
         ["--advise", "--load", "a.fio", "--iops", "5"],

@@ -50,7 +50,7 @@ def words(line: str) -> list[str]:
         ("hybrid ks", ["ksort", FILES]),
         ("circuits advise web-s", ["web-search"]),
         ("circuits advise web-search -m opera-6", ["opera-648"]),
-        ("storage simulate westmere-ex --policy multi", ["multi-queue"]),
+        ("storage simulate -t multi", ["multi-queue"]),
         ("preheat simulate nginx-5", ["nginx-50pct"]),
         ("run gating-st", ["gating-stagger", "gating-stream", FILES]),
         ("reproduce seg", ["segregation"]),

@@ -19,7 +19,7 @@ from conftest import Halfwink
 from test_block_loads import machine
 
 import halfwink as hw
-from halfwink import inputs, storage, studies
+from halfwink import block_loads, inputs, studies
 from halfwink.cli.console import draw_chart, formula_safe
 from halfwink.cli.results import draw
 from halfwink.errors import HalfwinkError
@@ -106,7 +106,7 @@ def test_a_load_of_blocks_is_read_from_any_file_or_refused(tmp_path: Path):
     for kind in KINDS:
         (folder := tmp_path / kind).mkdir()
         with pytest.raises(HalfwinkError) as caught:
-            storage.load_runs(machine([0, 1]), made(kind, folder), io_us=5)
+            block_loads.load_runs(machine([0, 1]), made(kind, folder), io_us=5)
         assert "\n" not in str(caught.value), kind
 
 
@@ -148,7 +148,7 @@ def test_advice_about_a_log_leads_on(what: str, halfwink: Halfwink):
 
 def test_advice_about_a_job_leads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def play(path: Path | str, ignore: tuple[str, ...] = ()) -> str:
-        found = storage.load_runs(
+        found = block_loads.load_runs(
             machine([0, 1]), path, io_us=5, policies=["single-thread"], ignore=ignore
         )
         return str(found.load["read_as"])

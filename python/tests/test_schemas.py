@@ -90,7 +90,6 @@ QUICK = {
     "pdn.case": "pdn --case awa./..../..../....",
     "preheat.simulate": "preheat simulate nginx --requests 20 --training 5",
     "reproduce.targets": "reproduce switching",
-    "storage.simulate": "storage simulate westmere-ex --ios 2000 --issuers 1",
     "trace.check": "trace check nginx",
     "trace.misses": "trace caches nginx",
     "trace.os-profile": "trace kernel nginx",

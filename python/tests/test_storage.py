@@ -1,91 +1,172 @@
-"""Block I/Os: policies of completion through the command line and from Python."""
+"""Block I/Os: `halfwink storage simulate`, a view over `compare -w storage`, and from Python."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Halfwink
 
 import halfwink as hw
 from halfwink.block_advice import Load
-from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
-from halfwink.storage import as_measured
+from halfwink.block_loads import as_measured
+from halfwink.cli.storage import around_sockets
 
-#: Small, but past the first looks of the cache-aware policy.
-_SHORT = ["--ios", "20000"]
+#: Short, but past the first looks of the cache-aware policy; no messages.
+SHORT = ("--set", "ios=20000", "--set", "warm_up=20000", "-q")
+#: The technique with one look each millisecond.
+OFTEN = "cache-aware:period_ms=1"
 
 
-def test_the_saw_tooth_is_printed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--policy", "single,issuer,cache-aware:period_ms=1", "--issuers", "1,5,10..12,20,21"]
-    assert _run(["storage", "simulate", "westmere-ex", *asked, *_SHORT, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    at = {(run["policy"], run["issuers"]): run["iops"] for run in found["runs"]}
+def document(halfwink: Halfwink, *words: str) -> dict[str, Any]:
+    done = halfwink("storage", "simulate", *words, "--json")
+    assert done.status == 0, done.err
+    found: dict[str, Any] = done.json()
+    return found
+
+
+def rates(found: dict[str, Any]) -> dict[tuple[str, int], float]:
+    """I/Os a second by technique and number of issuing CPUs."""
+    runs = ((result["technique"], result["run"]) for result in found["results"])
+    return {(technique, run["issuers"]): run["iops"] for technique, run in runs}
+
+
+def test_the_saw_tooth_is_in_tables_and_words(halfwink: Halfwink) -> None:
+    words = ("-t", f"single-thread,issuer,{OFTEN}", "--load", "1,5,10..12,20,21", *SHORT)
+    found = document(halfwink, *words)
+    at = rates(found)
     assert at["issuer", 1] < at["issuer", 5] < at["issuer", 10]
     assert at["issuer", 11] < 0.93 * at["issuer", 10]
     assert at["issuer", 11] < at["issuer", 20] < at["issuer", 10]
     assert at["issuer", 21] < 0.97 * at["issuer", 20]
     assert at["single-thread", 10] < 130_000
-    assert at["cache-aware:period_ms=1", 20] > at["issuer", 20]
-    assert found["socket_full_at"] == [10, 20]
-    naive = next(line for line in found["answer"] if line.startswith("issuer"))
+    assert at[OFTEN, 20] > at["issuer", 20]
+    # Each number as the runs have it, wherever it stands.
+    for peak in found["peaks"]:
+        own = {n: iops for (technique, n), iops in at.items() if technique == peak["technique"]}
+        assert (peak["issuers"], peak["iops"]) == max(own.items(), key=lambda item: item[1])
+    steps = {
+        step["socket_full_at"]: step["change_pct"]
+        for step in found["steps"]
+        if step["technique"] == "issuer"
+    }
+    assert list(steps) == [10, 20]
+    assert steps[10] == pytest.approx(100 * (at["issuer", 11] / at["issuer", 10] - 1))
+    naive = next(line for line in found["verdict"] if line.startswith("issuer does at most"))
     assert "with 10 CPUs issuing" in naive
-    assert "drops where one CPU of a further socket issues: 11 (-" in naive
+    assert f"further socket issues: 11 ({steps[10]:+.0f} %)" in naive
+    single = next(line for line in found["verdict"] if line.startswith("single-thread does"))
+    assert "does not drop" in single
 
 
-def test_a_page_holds_what_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    chart = tmp_path / "saw-tooth.html"
-    words = ["storage", "simulate", "westmere-ep", "--policy", "single,same", "--plot", str(chart)]
-    assert _run([*words, "--ios", "2000"]) == 0
-    printed = capsys.readouterr().out
-    assert max(map(len, printed.splitlines())) <= 80
-    assert "single-thread: at most" in printed
-    assert "CPUs that issue" in chart.read_text()
+def test_a_view_shows_the_runs_of_compare(halfwink: Halfwink, tmp_path: Path) -> None:
+    same = ("-t", "issuer", *SHORT, "-o", "same")
+    shown = document(halfwink, "random-read@2", "random-read@3", *same)
+    again = halfwink("compare", "-w", "storage", "--load", "2..3", *same, "--json").json()
+    assert again == shown
+    kept = hw.open(tmp_path / "same")
+    assert kept.runs["workload"].to_list() == ["random-read@2", "random-read@3"]
+    assert kept.peaks["issuers"].to_list() == [3]
+    assert kept.runs["energy_j_per_unit"].min() > 0
+    # The first socket is not full: nothing is known of its end.
+    assert not kept.has("steps")
 
 
-def test_the_request_queue_is_what_drops(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["storage", "simulate", "nehalem-ex", "--policy", "issuer", "--through", "queue"]
-    assert _run([*words, "--issuers", "8,9,32", *_SHORT, "--json"]) == 0
-    at = {run["issuers"]: run["iops"] for run in json.loads(capsys.readouterr().out)["runs"]}
-    assert at[9] < 0.5 * at[8]
-    assert at[32] == pytest.approx(125_000, rel=0.2)  # Nellans 2014, Sec 6.1.3
+def test_loads_are_those_around_full_sockets() -> None:
+    assert around_sockets("westmere-ep", None) == ",".join(map(str, range(1, 13)))
+    assert around_sockets("nehalem-ex", None) == "1,2,3,8,9,11,16,17,19,24,25,27,32"
+    assert around_sockets("westmere-ep", ["topology.cores_per_socket=2"]) == "1,2,3,4"
 
 
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, expected in [
-        (["westmere-e"], "did you mean `westmere-ep`"),
-        (["--policy", "cache-awar"], "did you mean `cache-aware`"),
-        (["--policy", "cache-aware:period=1"], "period"),
-        (["--issuers", "0"], "expected 1 or more"),
-        (["--issuers", "81"], "westmere-ex has 80"),
-        (["--issuers", "a..b"], "expected numbers"),
-        (["--depth", "0"], "expected 1 or more"),
-        (["--through", "pipe"], "unknown path `pipe`"),
-        (["--set", "coherence.one_hop_ns=1"], "coherence.one_hop_ns: found 1"),
-    ]:
-        assert _run(["storage", "simulate", *words]) == 2, words
-        complaint = capsys.readouterr().err
-        assert expected in complaint
-        assert complaint.count("\n") == 1, complaint
+def test_a_report_has_the_chart_and_a_terminal_the_columns(
+    halfwink: Halfwink, tmp_path: Path
+) -> None:
+    words = ("storage", "simulate", "-m", "westmere-ep", "-t", "same", *SHORT, "-o", "out")
+    done = halfwink(*words)
+    assert done.status == 0
+    assert "same does at most" in done.out
+    assert all(heading in done.out for heading in ("I/Os/s", "CPU us/I/O", "spinning %"))
+    assert hw.open(tmp_path / "out").runs["issuers"].to_list() == list(range(1, 13))
+    assert "CPUs that issue" in (tmp_path / "out/report.html").read_text()
+    assert "change %" in halfwink(*words, "--table", "steps").out
 
 
-def test_a_lone_name_and_a_lone_number_are_one():
-    runs = hw.storage_runs("nehalem-ex", policies="cache-aware", issuers=3, ios=2000).runs
-    assert runs.select("policy", "issuers").rows() == [("cache-aware", 3)]
+def test_a_cpu_that_issues_first_moves_the_end_of_its_socket() -> None:
+    runs = hw.compare(
+        "random-read",
+        world="storage",
+        machine="westmere-ep",
+        techniques="issuer",
+        loads=["3", "4", "5"],
+        set={"first_cpu": 2, "ios": 2_000, "warm_up": 0},
+    )
+    assert runs.runs["socket_full_at"].to_list() == [4, 4, 10]
+    assert runs.steps["socket_full_at"].to_list() == [4]
 
 
-def test_from_python_a_seed_repeats_and_polling_costs_watts() -> None:
-    def play() -> hw.StorageRuns:
-        policies = ["msi-x", "polled"]
-        return hw.storage_runs("westmere-ep", policies=policies, issuers=[2], ios=5000, rate=20e3)
+def test_the_request_queue_is_what_drops() -> None:
+    runs = hw.compare(
+        "random-read",
+        world="storage",
+        machine="nehalem-ex",
+        techniques="issuer",
+        loads=["8", "9", "32"],
+        set={"through": "queue", "ios": 20_000, "warm_up": 20_000},
+    ).runs
+    last, further, all_of_them = runs["iops"].to_list()
+    assert further < 0.5 * last
+    assert all_of_them == pytest.approx(125_000, rel=0.2)  # Nellans 2014, Sec 6.1.3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-m", "westmere-e"), "did you mean `westmere-ep`"),
+        (("westmere-ex",), "unknown workload `westmere-ex`; it is a machine: write `-m"),
+        (("-t", "cache-awar"), "did you mean `cache-aware`"),
+        (("-t", "cache-aware:period=1"), "period"),
+        (("--load", "0"), "expected `random-read@CPUS`"),
+        (("--load", "81"), "westmere-ex has 80"),
+        (("--load", "a..b"), "expected `random-read@CPUS`"),
+        (("--load", "9..1"), "--load 9..1: expected FROM..TO"),
+        (("--load", "1..1000000000"), "at most 10000 numbers"),
+        (("--load", "30%"), "workload `random-read@30%`: expected `random-read@CPUS`"),
+        (("random-read@3", "--load", "5"), "`random-read@3` has a load already"),
+        (("--set", "depth=0"), "depth: `0`, expected"),
+        (("--set", "rate_kiops=-1"), "rate_kiops"),
+        (("--set", "through=pipe"), "through: `pipe`, expected driver"),
+        (("--set", "coherence.one_hop_ns=1"), "coherence.one_hop_ns: found 1"),
+        (("--policy", "issuer"), "unknown option `--policy`; write `--technique` now"),
+        (("--issuers", "1..20"), "write `--load 1..20` now"),
+        (("--through=queue",), "write `--set through=NAME` now"),
+        (("--rate", "5"), "write `--set rate_kiops=K`"),
+        (("--plot", "a.html"), "whose report.html has the chart, now"),
+    ],
+)
+def test_mistakes_are_one_line(halfwink: Halfwink, words: tuple[str, ...], said: str) -> None:
+    wrong = halfwink("storage", "simulate", *words)
+    assert wrong.status == 2
+    assert said in wrong.complaint
+
+
+def test_a_seed_repeats_and_polling_costs_watts() -> None:
+    def play() -> hw.Results:
+        values = {"rate_kiops": 20, "ios": 5000, "warm_up": 5000}
+        techniques = ["msi-x", "polled"]
+        return hw.compare(
+            "random-read@2",
+            world="storage",
+            machine="westmere-ep",
+            techniques=techniques,
+            set=values,
+        )
 
     found, again = play(), play()
     assert found.runs.equals(again.runs)
-    watts = dict(found.runs.select("policy", "power_w").iter_rows())
+    watts = dict(found.runs.select("technique", "power_w").iter_rows())
     assert watts["polled"] > watts["msi-x"] + 10  # two CPUs that never sleep
-    assert found.peaks().height == 2
-    with pytest.raises(hw.HalfwinkError, match="rate"):
-        hw.storage_runs("westmere-ep", rate=-1.0)
+    assert not found.has("peaks")
 
 
 def test_a_second_worker_pays_only_on_a_cpu_that_nobody_has() -> None:
@@ -126,11 +207,12 @@ def test_the_cache_aware_driver_with_one_thing_changed(
     changed: dict[str, float], aware_k: float, naive_k: float
 ) -> None:
     """Rows of the page's table; what takes time from the lock helps the naive driver more."""
-    runs = hw.storage_runs(
-        "westmere-ex", policies=["cache-aware", "issuer"], issuers=[10, 17, 19, 20], set=changed
-    ).runs
-    peaks = {
-        policy: max(runs.filter(policy=policy)["iops"].to_list()) / 1e3
-        for policy in ("cache-aware", "issuer")
-    }
+    found = hw.compare(
+        "random-read",
+        world="storage",
+        techniques=["cache-aware", "issuer"],
+        loads=["10", "17", "19", "20"],
+        set=changed,
+    )
+    peaks = {row["technique"]: row["iops"] / 1e3 for row in found.peaks.iter_rows(named=True)}
     assert peaks == pytest.approx({"cache-aware": aware_k, "issuer": naive_k}, abs=0.6)

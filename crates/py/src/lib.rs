@@ -61,9 +61,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_runs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(storage::storage_runs, module)?)?;
     module.add_function(wrap_pyfunction!(storage::storage_load, module)?)?;
-    module.add_function(wrap_pyfunction!(storage::storage_topology, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;

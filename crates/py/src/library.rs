@@ -102,7 +102,7 @@ fn short<'py>(py: Python<'py>, column: &study::Short) -> PyResult<Bound<'py, PyD
 }
 
 /// All worlds: name, title, options, the columns of their tables as (name, kind), those of the
-/// short table, and the default machine and workload.
+/// short table, and the default machine, workload and loads.
 #[pyfunction]
 pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let entry = |world: &&dyn study::World| {
@@ -121,6 +121,7 @@ pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         let defaults = world.defaults();
         dict.set_item("machine", defaults.machine)?;
         dict.set_item("workload", defaults.workload)?;
+        dict.set_item("loads", defaults.loads.map(<[_]>::to_vec))?;
         Ok(dict)
     };
     study::WORLDS.iter().map(entry).collect()

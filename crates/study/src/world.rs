@@ -83,7 +83,12 @@ pub struct Defaults {
     pub machine: Option<&'static str>,
     /// The workload; if none, the user has to name one.
     pub workload: Option<&'static str>,
+    /// Loads that workloads are played at, as `30%` of `nginx@30`; if none, workloads have no load.
+    pub loads: Option<&'static [&'static str]>,
 }
+
+/// Loads of services, as shares of what a server carries.
+pub(crate) const USUAL_LOADS: &[&str] = &["10%", "30%", "50%", "70%"];
 
 /// Plays events and actions out: what the simulated worlds have in common.
 pub trait World: Sync {

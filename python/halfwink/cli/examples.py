@@ -118,7 +118,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("--from null-blk -o linux.toml", "a machine made of recordings, and its error"),
     ),
     "storage simulate": (
-        ("westmere-ex --issuers 1..20 --plot saw-tooth.html", "I/Os by CPUs that issue"),
+        ("-t issuer,cache-aware --load 1..20 -o out", "I/Os by CPUs that issue, with a report"),
     ),
     "switching": (
         ("alpha --runs --workload web", "amount, power, work per joule"),

@@ -190,7 +190,7 @@ class Asked:
 
 
 def _advise(asked: Asked, json: bool) -> int:
-    from halfwink import storage
+    from halfwink import block_loads
 
     if asked.load is not None and asked.iops is not None:
         raise HalfwinkError("--iops: --load says how many I/Os there are")
@@ -199,17 +199,17 @@ def _advise(asked: Asked, json: bool) -> int:
     known = block_advice.Load() if asked.report is None else block_advice.load_of(asked.report)
     load = known if asked.iops is None else replace(known, iops=asked.iops)
     measured = block_advice.measure(asked.cpus)
-    simulate: block_advice.Simulate = storage.simulate
+    simulate: block_advice.Simulate = block_loads.simulate
     played: dict[str, Any] | None = None
     if asked.load is not None:
-        runs = storage.load_runs(
+        runs = block_loads.load_runs(
             measured,
             asked.load,
             io_us=load.io_us,
             latency_us=asked.latency_us,
             ignore=[word for word in asked.ignore.split(",") if word],
         )
-        load, expected = storage.asked_of(runs, load)
+        load, expected = block_loads.asked_of(runs, load)
         simulate = block_advice.known(expected)
         played = {"load": runs.load, "policies": runs.expected()}
     advice = block_advice.advise(measured, load, simulate)

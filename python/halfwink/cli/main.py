@@ -62,6 +62,15 @@ MOVED = {
         "--time-unit": "`--load log:time-unit=ms:FILE`",
         "--ignore": "`--load log:ignore=bad-lines:FILE`",
     },
+    "storage simulate": MOVED_EVERYWHERE
+    | {
+        "--issuers": "`--load 1..20`",
+        "--through": "`--set through=NAME`",
+        "--depth": "`--set depth=N`",
+        "--rate": "`--set rate_kiops=K` (thousands a second)",
+        "--ios": "`--set ios=N --set warm_up=N`",
+        "--plot": "`-o DIR`, whose report.html has the chart,",
+    },
     "router": MOVED_EVERYWHERE | {"--app": "the workload itself, as `ipsec@30`"},
 }
 #: A name that is not there, where no other one is near.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
@@ -10,97 +11,95 @@ from typing import Annotated
 import polars as pl
 from cyclopts import App, Parameter
 
-from halfwink import storage
+from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, save_chart, say
-from halfwink.cli.settings import Setting, settings
-from halfwink.errors import HalfwinkError
+from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.settings import Log, Setting, settings
+from halfwink.comparison import default_machine, technique_names
 from halfwink.files import write_whole
+from halfwink.jobs import Job, pairs
+from halfwink.library import declared
 
-Json = Annotated[bool, Parameter(name="--json", negative="")]
+WORLD = "storage"
+#: CPUs of a machine of which all are numbers of issuing CPUs; of more, the ends of its sockets.
+FEW = 24
 
 app = App(name="storage", help="Block I/Os on machines of several sockets.")
-
-#: By how much throughput changes at the least, where words call it a rise or a drop, in percent.
-_MOVES = 3.0
 
 
 @app.command
 def simulate(
-    machine: str = "westmere-ex",
-    *,
-    policy: str = "single,issuer,cache-aware",
-    issuers: str = "",
-    through: str = "driver",
-    depth: int = 32,
-    rate: float = 0.0,
-    ios: int = 100_000,
-    seed: int = 1,
-    plot: Annotated[Path | None, Parameter(name="--plot")] = None,
+    *workloads: str,
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
+    load: Annotated[str | None, Parameter(name="--load")] = None,
     setting: Setting = None,
+    executor: str = "local",
+    table: str | None = None,
+    log: Log = None,
+    out: OutFolder = None,
+    fresh: Fresh = False,
+    wide: Wide = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Play policies of completion by the number of CPUs that issue I/Os (modelled).
+    """Show what techniques of completion do by the number of CPUs that issue I/Os (modelled).
+
+    The runs, columns and report are those of `halfwink compare -w storage`; energy is modelled.
 
     Parameters
     ----------
+    workloads
+        random-read, or with its number of issuing CPUs, as random-read@17. Default: random-read.
+    technique
+        Techniques, separated by commas, with parameters: issuer, cache-aware:period_ms=1 ...
+        (default: all; `halfwink list techniques --world storage` shows them).
     machine
-        Name (sandybridge-e, westmere-ep, nehalem-ex, westmere-ex, linux-6.1), or a TOML file.
-    policy
-        Completion policies: single, same, issuer, round-robin-socket, cache-aware, dynamic, msi-x,
-        multi-queue, polled, hybrid-poll, interleaved-tags, by semicolons or commas; with parameters
-        as cache-aware:period_ms=1.
-    issuers
-        Numbers of issuing CPUs: 1..80, or 1,10,11,20; all of MACHINE if not given.
-    through
-        Layers between issuers and device: driver, queue-and-driver (one request queue above it), or
-        queue (a request queue over a driver without work).
-    depth
-        I/Os that each issuing CPU has in flight.
-    rate
-        I/Os a second of all together, at most; 0 for no limit.
-    ios
-        I/Os that are counted at each point; as many go before.
-    seed
-        Seed of all random streams.
-    plot
-        Write throughput by issuing CPUs as a chart (.html, .svg, .png).
+        Machine (sandybridge-e, westmere-ep, nehalem-ex, westmere-ex, linux-6.1), or a TOML file.
+        Default: westmere-ex.
+    load
+        Numbers of issuing CPUs: 1..80, or 1,10,11,20. Default: all of the machine; of more than 24,
+        those around each full socket.
     setting
-        Change a value: --set coherence.one_hop_ns=120. May be repeated.
+        Change a value: --set coherence.one_hop_ns=120, --set through=queue, --set depth=1, --set
+        rate_kiops=20, --set ios=20000. May be repeated.
+    executor
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    table
+        Table to print instead of the short one: peaks, steps (what one CPU of a further socket
+        changes), ledger, host.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        Logged runs are played even if their results are there.
+    out
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
+    fresh
+        Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
     json
         Print one JSON document.
+    quiet
+        No progress, no messages.
     """
-    found = storage.storage_runs(
-        machine,
-        policies=_policies(policy),
-        issuers=_issuers(issuers),
-        through=through,
-        depth=depth,
-        rate=rate,
-        ios=ios,
-        seed=seed,
-        set=dict(settings(setting)),
+    if load is None and not any("@" in workload for workload in workloads):
+        load = around_sockets(machine or default_machine(WORLD), setting)
+    return compare(
+        *workloads,
+        world=WORLD,
+        technique=technique,
+        machine=machine,
+        load=load,
+        setting=setting,
+        executor=executor,
+        table=table,
+        log=log,
+        out=out,
+        fresh=fresh,
+        wide=wide,
+        json=json,
+        quiet=quiet,
     )
-    if plot is not None:
-        save_chart(found.chart(), plot)
-    words = [told(found, name) for name in found.runs["policy"].unique(maintain_order=True)]
-    if json:
-        print_json(
-            "storage.simulate",
-            {
-                "machine": machine,
-                "socket_full_at": found.sockets,
-                "answer": words,
-                "peaks": found.peaks().to_dicts(),
-                "runs": found.runs.to_dicts(),
-            },
-        )
-        return 0
-    print_frame(_shown(found))
-    for line in words:
-        stdout.print(fill(line, 80, subsequent_indent="  "))
-    stdout.print("[dim]all modelled, rates in thousands of I/Os a second[/dim]")
-    return 0
 
 
 @app.command
@@ -160,67 +159,18 @@ def calibrate(
     return 0
 
 
-def told(found: storage.StorageRuns, policy: str) -> str:
-    """Describes the throughput of a policy as more CPUs issue."""
-    curve = found.runs.filter(policy=policy).sort("issuers")
-    peak = curve.row(int(curve["iops"].arg_max() or 0), named=True)
-    line = (
-        f"{policy}: at most {peak['iops'] / 1e3:.0f} k with {peak['issuers']} CPUs issuing, "
-        f"{peak['driver_us_per_io']:.1f} us of CPU for an I/O"
-    )
-    steps = [step for full in found.sockets if (step := _step(curve, full)) is not None]
-    drops = [(full, change) for full, change in steps if change <= -_MOVES]
-    if drops:
-        sockets = ", ".join(f"{full + 1} ({change:+.0f} %)" for full, change in drops)
-        line += f"; drops where one CPU of a further socket issues: {sockets}"
-    elif steps:
-        line += "; no drop where a further socket begins to issue"
-    return f"{line}."
+def around_sockets(machine: str, setting: list[str] | None) -> str:
+    """Returns the numbers of issuing CPUs that show how throughput moves as sockets fill.
 
-
-def _step(curve: pl.DataFrame, full: int) -> tuple[int, float] | None:
-    """Change of throughput from a full socket to one CPU more, in percent."""
-    at = dict(curve.select("issuers", "iops").iter_rows())
-    if full not in at or full + 1 not in at:
-        return None
-    return full, 100 * (at[full + 1] / at[full] - 1)
-
-
-#: Rows that fit on a page; of more only ends of sockets and their neighbours are shown.
-_ROWS = 24
-
-
-def _shown(found: storage.StorageRuns) -> pl.DataFrame:
-    wide = found.runs.select("issuers", "policy", (pl.col("iops") / 1e3).round(0)).pivot(
-        on="policy", index="issuers", values="iops"
-    )
-    if wide.height > _ROWS:
-        ends = {1, 2} | {n + more for n in found.sockets for more in (-5, 0, 1)}
-        wide = wide.filter(pl.col("issuers").is_in(sorted(ends)))
-    return wide
-
-
-def _policies(text: str) -> list[str]:
-    if ";" in text:
-        return [part for part in text.split(";") if part]
-    parts: list[str] = []
-    for part in text.split(","):
-        # Behind a colon commas separate parameters.
-        if "=" in part and ":" not in part and parts:
-            parts[-1] += f",{part}"
-        elif part:
-            parts.append(part)
-    return parts
-
-
-def _issuers(text: str) -> list[int]:
-    try:
-        found: list[int] = []
-        for part in filter(None, text.split(",")):
-            first, dots, last = part.partition("..")
-            found += range(int(first), int(last) + 1) if dots else [int(first)]
-    except ValueError:
-        raise HalfwinkError(f"--issuers {text}: expected numbers, as 1..80 or 1,10,11") from None
-    if text and not found:
-        raise HalfwinkError(f"--issuers {text}: expected numbers, as 1..80 or 1,10,11")
-    return found
+    Raises:
+        HalfwinkError: there is no such machine, or a value is impossible.
+    """
+    workload = declared(WORLD)["workload"]
+    technique = technique_names(None, WORLD)[0]
+    job = Job(WORLD, workload, machine, technique, pairs(settings(setting)))
+    topology = tomllib.loads(job.prepare().machine_text())["topology"]
+    cores, cpus = topology["cores_per_socket"], topology["sockets"] * topology["cores_per_socket"]
+    numbers = set(range(1, cpus + 1))
+    if cpus > FEW:
+        numbers &= {1, 2} | {n + more for n in range(cores, cpus + 1, cores) for more in (-5, 0, 1)}
+    return ",".join(map(str, sorted(numbers)))

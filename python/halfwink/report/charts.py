@@ -11,6 +11,7 @@ import polars as pl
 from halfwink.errors import HalfwinkError
 from halfwink.relate import KEYS, ends
 from halfwink.results import Results, sweep_columns
+from halfwink.saw_tooth import rules
 from halfwink.summary import has_assumed, is_shown
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
@@ -217,6 +218,25 @@ def slots(results: Results) -> alt.VConcatChart:
 def has_slots(results: Results) -> bool:
     """Returns whether `slots` can draw anything."""
     return results.has("slots") and any(n in results.tables["slots"].columns for n in SLOT_TIMES)
+
+
+def by_issuers(results: Results) -> alt.LayerChart | alt.FacetChart:
+    """I/Os a second by issuing CPUs, dotted where a socket is full."""
+    columns = ["issuers", "iops", "driver_cpus", "driver_us_per_io"]
+    lines = (
+        alt.Chart(results.runs.select(*KEYS, "technique", *columns))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("issuers:Q", title="CPUs that issue"),
+            y=alt.Y("iops:Q", title="I/Os a second (modelled)"),
+            color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
+            detail=["machine:N", "set:N"],
+            tooltip=[*KEYS, "technique", *columns],
+        )
+    )
+    full = pl.DataFrame({"issuers": rules(results)}, schema={"issuers": pl.Int64})
+    dotted = alt.Chart(full).mark_rule(strokeDash=[2, 4], opacity=0.5).encode(x="issuers:Q")
+    return alt.layer(dotted, lines).properties(width=640, height=360)
 
 
 def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:

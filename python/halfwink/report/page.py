@@ -27,6 +27,7 @@ from halfwink.report.ledger import ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.tradeoff_chart import far_out, tradeoff
+from halfwink.saw_tooth import PEAKS
 from halfwink.summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -123,6 +124,15 @@ def _sections(results: Results) -> list[Section]:
     runs = results.runs
     others = runs.filter(pl.col("technique") != results.baseline)
     sections: list[Section] = []
+    if results.has(PEAKS):
+        sections.append(
+            Section(
+                "Throughput by the CPUs that issue",
+                "I/Os a second of each technique. Dotted: a socket is full, and one CPU more is "
+                "of a further one.",
+                charts.by_issuers(results),
+            )
+        )
     if is_along_load(results):
         sections.append(
             Section(

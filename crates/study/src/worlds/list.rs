@@ -69,7 +69,7 @@ mod tests {
                 let of_run = schema[0].1.iter().any(|head| head.0 == short.column);
                 assert!(of_run, "{}: `{}` is no column of a run", world.name(), short.column);
             }
-            let Defaults { machine, workload } = world.defaults();
+            let Defaults { machine, workload, .. } = world.defaults();
             let machines = world.machines(&library());
             // A chip's name may end in its number of cores.
             let is_listed = |name: &str| machines.iter().any(|named| name.starts_with(&named.name));

@@ -211,7 +211,7 @@ impl World for Chip {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { machine: Some("ev6-4"), workload: None }
+        Defaults { machine: Some("ev6-4"), workload: None, loads: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

@@ -15,7 +15,7 @@ use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, text, Head, Short, Table, Value};
-use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World, USUAL_LOADS};
 use crate::worlds::common::{
     interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
@@ -139,7 +139,7 @@ impl World for Node {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { machine: Some("golden-cove-56"), workload: None }
+        Defaults { machine: Some("golden-cove-56"), workload: None, loads: Some(USUAL_LOADS) }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

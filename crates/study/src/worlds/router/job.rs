@@ -120,7 +120,7 @@ impl World for Router {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { machine: Some("westmere"), workload: Some("ipv4") }
+        Defaults { machine: Some("westmere"), workload: Some("ipv4"), loads: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, text, Head, Kind, Short, Table, Value};
-use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World, USUAL_LOADS};
 use crate::worlds::common::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
@@ -157,7 +157,7 @@ impl World for Server {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { machine: Some("niccolini"), workload: Some("count") }
+        Defaults { machine: Some("niccolini"), workload: Some("count"), loads: Some(USUAL_LOADS) }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {

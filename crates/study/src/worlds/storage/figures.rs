@@ -4,7 +4,7 @@ use halfwink_engine::RunControl;
 use halfwink_storage::world::{Parts, Path};
 use halfwink_techniques::Choice;
 
-use super::job::Load;
+use super::job::{Load, OWN};
 use super::StorageInfo;
 use crate::error::StudyError;
 use crate::library::Library;
@@ -201,7 +201,18 @@ impl Bench {
             let choice = choice(policy)?;
             points.extend((1..=cpus).map(|n| (choice.clone(), n)));
         }
-        info.rows(&points, &load(), &RunControl::new())
+        let found = parallel(&points, |(choice, issuers)| -> Result<Vec<Value>, StudyError> {
+            let load = Load { issuers: *issuers, ..load() };
+            let run = info.play(choice, &load, &RunControl::new(), &Logs::default())?;
+            let mut row: Vec<Value> = vec![choice.to_string().into()];
+            row.extend(info.own(&run, &load).into_iter().skip(1));
+            Ok(row)
+        });
+        let mut table = Table::new(&[&[text("policy")], &OWN[1..]].concat());
+        for row in found {
+            table.push(row?);
+        }
+        Ok(table)
     }
 
     /// Tabulates the same by how many CPUs of the last socket issue, and what one more changed.

@@ -10,7 +10,7 @@ use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, Head, Table, Value};
+use crate::table::{integer, real, short, Head, Short, Table, Value};
 use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::common::Load as Arrival;
 use crate::worlds::common::{ledger, slices, Common, COMMON, LEDGER, SLICES};
@@ -45,10 +45,12 @@ const OPTIONS: &[Parameter] = &[
         .about("parts of a completion, from which on", "Nellans 2014, Sec 6.2.1"),
 ];
 
-/// Columns of a run beside the common ones.
-pub(super) const OWN: [Head; 15] = [
+/// Columns of a run beside the common ones. `socket_full_at` is the number of issuing CPUs with
+/// which the last socket that issues is full.
+pub(super) const OWN: [Head; 16] = [
     integer("seed"),
     integer("issuers"),
+    integer("socket_full_at"),
     integer("depth"),
     real("iops"),
     real("driver_cpus"),
@@ -62,6 +64,14 @@ pub(super) const OWN: [Head; 15] = [
     real("queue_crossings_pct"),
     real("map_crossings_pct"),
     real("power_w"),
+];
+
+const SHORT: &[Short] = &[
+    short("iops", "I/Os/s", 0),
+    short("driver_us_per_io", "CPU us/I/O", 1),
+    short("busy_cpus", "CPUs awake", 1),
+    short("spinning_pct", "spinning %", 1),
+    short("handlers", "handlers", 0),
 ];
 
 /// The load that is played, apart from machine and technique.
@@ -121,7 +131,7 @@ impl Load {
 }
 
 /// Returns the path between issuer and device, by its word.
-pub(super) fn path(word: &str) -> Path {
+fn path(word: &str) -> Path {
     match word {
         "queue" => Path::Queue,
         "queue-and-driver" => Path::QueueAndDriver,
@@ -170,6 +180,40 @@ impl StorageInfo {
         let policy = logs.completion(0, self.policy(choice)?);
         play(&setting, policy, control).map_err(failed)
     }
+
+    /// Returns the columns of [`OWN`].
+    pub(super) fn own(&self, run: &Run, load: &Load) -> Vec<Value> {
+        use halfwink_storage::world::{Stage, State, HEARS};
+        let (_, cores) = self.sockets();
+        let full_at = (load.first + load.issuers).next_multiple_of(cores) - load.first;
+        let seconds = run.duration.as_s();
+        let completed = run.completed as f64;
+        let spinning: f64 =
+            run.cpus.iter().map(|cpu| cpu.of(|s| s.state() == State::Spinning).as_s()).sum();
+        let hears = run.cpus[usize::from(HEARS)].of(Stage::is_driver).as_s();
+        let crossings = |lock: usize| {
+            let counts = run.locks[lock];
+            (counts.grants > 0).then(|| 100.0 * counts.crossings as f64 / counts.grants as f64)
+        };
+        vec![
+            load.seed.into(),
+            u64::from(load.issuers).into(),
+            u64::from(full_at).into(),
+            u64::from(load.depth).into(),
+            run.iops().into(),
+            run.driver_cpus().into(),
+            (1e6 * run.driver_cpus() / run.iops()).into(),
+            run.busy_cpus().into(),
+            u64::from(run.handlers).into(),
+            (100.0 * spinning / seconds / run.busy_cpus().max(1e-9)).into(),
+            (100.0 * hears / seconds).into(),
+            (run.interrupts[0] as f64 / completed).into(),
+            (run.interrupts[1] as f64 / completed).into(),
+            crossings(0).into(),
+            crossings(2).into(),
+            (run.books.energy_where(|_| true).as_j() / seconds).into(),
+        ]
+    }
 }
 
 /// `random-read@17`: how many CPUs issue.
@@ -194,12 +238,12 @@ impl World for Storage {
     }
 
     fn command(&self, technique: &str) -> String {
-        format!("halfwink storage simulate westmere-ex --policy {technique}")
+        format!("halfwink storage simulate -t {technique}")
     }
 
     fn workloads(&self, _library: &Library) -> Result<Vec<Named>, StudyError> {
-        let title = "so many CPUs that each have I/Os in flight all the time".to_owned();
-        Ok(vec![Named { name: format!("{READ}@10"), title }])
+        let title = format!("CPUs that each have I/Os in flight all the time, 17 of {READ}@17");
+        Ok(vec![Named { name: READ.to_owned(), title }])
     }
 
     fn machines(&self, library: &Library) -> Vec<Named> {
@@ -213,7 +257,11 @@ impl World for Storage {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { machine: Some("westmere-ex"), workload: None }
+        Defaults { machine: Some("westmere-ex"), workload: Some(READ), loads: Some(&["10"]) }
+    }
+
+    fn short(&self) -> &'static [Short] {
+        SHORT
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
@@ -276,7 +324,7 @@ impl Prepared for StorageJob {
         // No idle floor: at a lower rate each I/O is completed alone and costs more, so that work
         // at full speed and idle time after it say nothing of that rate. A run at the rate does.
         let mut cells = common.cells();
-        cells.extend(OWN.iter().map(|head| head.0).zip(own(&run, &self.load)));
+        cells.extend(OWN.iter().map(|head| head.0).zip(self.info.own(&run, &self.load)));
         Ok(vec![
             ("run", Table::row(cells)),
             ("ledger", ledger(&run.books)),
@@ -296,35 +344,4 @@ fn common(run: &Run) -> Common {
         latency_p99_us: us(run.latency.quantile(0.99)),
         ..Common::default()
     }
-}
-
-/// The columns of [`OWN`].
-pub(super) fn own(run: &Run, load: &Load) -> Vec<Value> {
-    use halfwink_storage::world::{Stage, State, HEARS};
-    let seconds = run.duration.as_s();
-    let completed = run.completed as f64;
-    let spinning: f64 =
-        run.cpus.iter().map(|cpu| cpu.of(|s| s.state() == State::Spinning).as_s()).sum();
-    let hears = run.cpus[usize::from(HEARS)].of(Stage::is_driver).as_s();
-    let crossings = |lock: usize| {
-        let counts = run.locks[lock];
-        (counts.grants > 0).then(|| 100.0 * counts.crossings as f64 / counts.grants as f64)
-    };
-    vec![
-        load.seed.into(),
-        u64::from(load.issuers).into(),
-        u64::from(load.depth).into(),
-        run.iops().into(),
-        run.driver_cpus().into(),
-        (1e6 * run.driver_cpus() / run.iops()).into(),
-        run.busy_cpus().into(),
-        u64::from(run.handlers).into(),
-        (100.0 * spinning / seconds / run.busy_cpus().max(1e-9)).into(),
-        (100.0 * hears / seconds).into(),
-        (run.interrupts[0] as f64 / completed).into(),
-        (run.interrupts[1] as f64 / completed).into(),
-        crossings(0).into(),
-        crossings(2).into(),
-        (run.books.energy_where(|_| true).as_j() / seconds).into(),
-    ]
 }

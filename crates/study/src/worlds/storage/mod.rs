@@ -4,11 +4,9 @@ mod applications;
 mod figures;
 mod job;
 mod loads;
-mod runs;
 
 pub use job::Storage;
 pub use loads::LoadAsked;
-pub use runs::StorageAsked;
 
 use halfwink_engine::Input;
 use halfwink_policy::completion::{CompletionPolicy, Topology};

@@ -101,7 +101,7 @@ impl World for Switching {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { machine: Some("alpha@sim-cs"), workload: None }
+        Defaults { machine: Some("alpha@sim-cs"), workload: None, loads: None }
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
