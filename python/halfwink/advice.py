@@ -54,14 +54,14 @@ class Advice:
     Attributes:
         today: the composition to set, of what can be had today; ``menu`` if nothing is better.
         best: the composition with the least energy of all that keep the goal.
-        keeps_goal: whether ``today`` keeps the goal; if nothing does, ``today`` is the nearest.
+        keeps_goal: true if ``today`` keeps the goal; if nothing does, ``today`` is the nearest.
         results: the runs at full length, with the baseline.
         tried: a row for each composition that was played: ``technique``, ``needs``, energy, latency
             and whether it keeps the goal.
         assumptions: a row for each value of the server's file that is assumed and that moves the
             saving: ``path``, its ``value``, the multiples played and the saving at each.
         linux: lines that set ``today`` on Linux.
-        sentences: to read, the answer first.
+        sentences: the answer in words, the most important first.
         goal_us: the goal for the 99th percentile, in microseconds; none if it is relative.
     """
 
@@ -155,7 +155,7 @@ def advise(
         servers: servers of the fleet, for kilowatt hours a year.
         today: search only what can be had today.
         set: values of the server to change, by path.
-        requests: of each run that is reported.
+        requests: length of each run that is reported.
         out: folder or URL in which runs are kept, and reused, and to which tables are written.
         executor: runs jobs elsewhere.
         progress: is called with a line for each round of the search.
@@ -189,7 +189,7 @@ def advise(
 
 
 class _Found:
-    """What a search has found, played at full length."""
+    """The finalists of a search, played at full length."""
 
     def __init__(self, question: Question, search: Search, only_today: bool, requests: int) -> None:
         self.question, self.search = question, search
@@ -423,7 +423,7 @@ def _no_assumptions() -> pl.DataFrame:
 
 
 def _silent(_: str) -> None:
-    """Tells nobody."""
+    """Ignores a line about the progress of the search."""
 
 
 def _group(results: Results) -> Group:
@@ -454,7 +454,7 @@ class Value:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether it is an assumption."""
+        """Returns whether the file calls it an assumption."""
         return self.source.startswith("assumption")
 
     def changes(self) -> list[tuple[str, str]]:
