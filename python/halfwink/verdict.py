@@ -17,7 +17,7 @@ import polars as pl
 from halfwink import saw_tooth, wording
 from halfwink.assumed_watts import is_uncertain
 from halfwink.costs import FEW, compared, cost_of, limits, percents
-from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, Group, groups, how, usual
+from halfwink.judgement import AS_GOOD_PCT, LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
 from halfwink.paired import Saving
 from halfwink.relate import KEYS
 from halfwink.summary import energy, fixed, has_assumed
@@ -211,7 +211,7 @@ class Judged:
             now, then = (self.group.rows[n]["energy_j_per_unit"] for n in (today, base))
             amount = f"{percents(self.saved(today, base))} less than {base}"
             line = f"{today} uses {self.near}the least energy of what runs today"
-            cost = cost_of(self.group, today, base)
+            cost = cost_of(self.group, today, base) + self._usually(today)
             if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({energy(now)} instead of {energy(then)} per {unit})"
                 is_told = now is not None and then is not None and not self.is_assumed
@@ -227,6 +227,14 @@ class Judged:
         if not self.others and default is not None and default not in self.group.rows:
             return [f"Of what runs today only {base} was compared: add {default}."]
         return [self._nothing()] if self.others else []
+
+    def _usually(self, name: str) -> str:
+        """Returns why a technique may be slower than others: it is what usually runs, or no slower
+        than that."""
+        default = usual(self.group.world)
+        if self.group.time(name) <= 1 + SLOWER_PCT / 100 or default is None:
+            return ""
+        return f" ({'' if name == default else f'as slow as {default}, '}the usual)"
 
     @cached_property
     def others(self) -> list[str]:

@@ -221,6 +221,7 @@ def test_as_slow_as_the_usual_technique_breaks_no_limit():
     found = verdict(results("router", runs))
     assert found.sentences[0].startswith("grout uses the least energy of what runs today: 32.00 %")
     assert "2.0 times as slow" in found.sentences[0]
+    assert found.sentences[0].endswith("(as slow as napi-menu, the usual).")
     assert "power-save would save 40.00 % and breaks a limit" in str(found)
     assert "the limits are those of napi-menu: 102 % slower, 102 % longer p99" in str(found)
 
