@@ -106,7 +106,8 @@ def test_wrong_questions_are_one_line(
 
 def _entry(verdict: str, **more: Any) -> dict[str, Any]:
     entry = {"id": "strong/X", "area": "gating", "class": "shape", "held_out": False}
-    return {**entry, "published": 10.0, "ours": 12.0, "verdict": verdict, **more}
+    null = {"text": "nothing", "value": 0.0, "met": False}
+    return {**entry, "published": 10.0, "ours": 12.0, "verdict": verdict, "null": null, **more}
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -140,10 +141,10 @@ def test_scores_count_predictions_alone() -> None:
         _entry("holds", held_out=True),
         _entry("fails", ours=30.0),
         _entry("insensitive"),
-        _entry("arithmetic", **{"class": "arithmetic"}),
-        _entry("miss", **{"class": "input"}),
-        _entry("contradicted"),
-        _entry("calibrated"),
+        _entry("arithmetic", null=None),
+        _entry("miss", null=None),
+        _entry("contradicted", null=None),
+        _entry("calibrated", null=None),
     ]
     found = score.score("x", entries)
     assert (found.good, found.judged) == (1, 2)
