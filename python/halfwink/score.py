@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from halfwink.library import library
+
 #: Verdicts on predictions from runs: nothing was fitted to them, and they could have been missed.
 GOOD = ("match", "holds")
 BAD = ("miss", "fails")
@@ -34,12 +36,14 @@ class Score:
         good: predictions that are as published.
         null_good: predictions whose null is as published.
         beyond: predictions that are as published and whose null is not.
+        facts, facts_good: predictions in which one value of ours counts once, however many targets
+            print it, and those of which every target is as published.
         error_ratio: median over predicted numbers of our error over the null's; 1 is no skill.
         held_out_good, held_out_judged, held_out_null: counts of those that were set apart
             beforehand.
         median_error_pct: median error of predicted numbers, relative to the published ones; None
             without any.
-        killed, met: predictions that a mutant of the models breaks, of those that are met.
+        killed, met: predictions that break when a technique is undone, of those that are met.
         apart: counts of each other verdict.
     """
 
@@ -48,6 +52,8 @@ class Score:
     good: int
     null_good: int
     beyond: int
+    facts: int
+    facts_good: int
     error_ratio: float | None
     held_out_good: int
     held_out_judged: int
@@ -65,7 +71,7 @@ class Score:
 
     @property
     def mutation_score_pct(self) -> float | None:
-        """Predictions that are met and break under a mutant, of all that are met."""
+        """Predictions that are met and break when a technique is undone, of all that are met."""
         return 100 * self.killed / self.met if self.met else None
 
 
@@ -77,8 +83,13 @@ def row_of(entry: dict[str, Any]) -> str:
 def score(name: str, entries: Iterable[dict[str, Any]]) -> Score:
     """Counts entries of `halfwink.targets.reproduce`."""
     every = list(entries)
+    techniques = {m["name"] for m in library().mutants() if m["breaks"] == "technique"}
     predicted = [e for e in every if e["null"] and e["verdict"] in (*GOOD, *BAD)]
     good = [e for e in predicted if e["verdict"] in GOOD]
+    facts: dict[tuple[Any, ...], bool] = {}
+    for entry in predicted:
+        fact = _fact(entry)
+        facts[fact] = facts.get(fact, True) and entry["verdict"] in GOOD
     held = [e for e in predicted if e["held_out"]]
     insensitive = [e for e in every if e["null"] and e["verdict"] == "insensitive"]
     apart = {v: sum(e["verdict"] == v for e in every) for v in (*APART, *UNJUDGED)}
@@ -92,15 +103,24 @@ def score(name: str, entries: Iterable[dict[str, Any]]) -> Score:
         good=len(good),
         null_good=sum(e["null"]["met"] for e in predicted),
         beyond=sum(not e["null"]["met"] for e in good),
+        facts=len(facts),
+        facts_good=sum(facts.values()),
         error_ratio=statistics.median(ratios) if ratios else None,
         held_out_good=sum(e["verdict"] in GOOD for e in held),
         held_out_judged=len(held),
         held_out_null=sum(e["null"]["met"] for e in held),
         median_error_pct=100 * statistics.median(errors) if errors else None,
-        killed=len(good),
+        killed=sum(bool(techniques.intersection(e["killed_by"])) for e in good),
         met=len(good) + len(insensitive),
         apart=apart,
     )
+
+
+def _fact(entry: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns the key of a fact: a work, a unit and a value of ours, to what `ours.csv` keeps."""
+    if not _is_number(entry):
+        return (entry["id"],)
+    return (entry["id"].partition("/")[0], entry["unit"], f"{entry['ours']:.9g}")
 
 
 def _is_number(entry: dict[str, Any]) -> bool:
@@ -134,7 +154,8 @@ def headline(total: Score) -> str:
     missed = total.judged - total.null_good
     said = (
         f"{total.judged} predictions: {total.good} met, {total.null_good} by a model without the "
-        f"mechanism; of the {missed} that it misses {total.beyond} met"
+        f"mechanism; of the {missed} that it misses {total.beyond} met; {total.facts} facts: "
+        f"{total.facts_good} met"
     )
     if total.error_ratio is not None:
         said += f"; median error {total.error_ratio:.2f} of its own"
@@ -148,9 +169,10 @@ HEADINGS = (
     "met",
     "met by the null",
     "skill",
+    "facts met",
     "error over the null's",
     "held out, and by the null",
-    "mutation score",
+    "technique undone",
     *APART,
     *UNJUDGED,
 )
@@ -167,6 +189,7 @@ def cells(found: Score) -> list[str]:
         str(found.good),
         str(found.null_good),
         f"{found.beyond} of {missed} ({found.skill_pct:.0f} %)" if missed else "-",
+        f"{found.facts_good} of {found.facts}",
         "-" if ratio is None else f"{ratio:.2f}",
         held if found.held_out_judged else "-",
         "-" if found.mutation_score_pct is None else f"{found.mutation_score_pct:.0f} %",
