@@ -154,9 +154,11 @@ def headline(total: Score) -> str:
     missed = total.judged - total.null_good
     said = (
         f"{total.judged} predictions: {total.good} met, {total.null_good} by a model without the "
-        f"mechanism; of the {missed} that it misses {total.beyond} met; {total.facts} facts: "
-        f"{total.facts_good} met"
+        f"mechanism"
     )
+    if missed:
+        said += f"; of the {missed} that it misses {total.beyond} met"
+    said += f"; {total.facts} facts: {total.facts_good} met"
     if total.error_ratio is not None:
         said += f"; median error {total.error_ratio:.2f} of its own"
     return said

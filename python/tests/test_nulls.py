@@ -112,7 +112,7 @@ def test_every_prediction_of_the_works_has_a_null() -> None:
 
 def test_nulls_say_what_an_independent_reader_computed() -> None:
     """Powering up costs nothing: 29 of 30 cells, of which 10 are given. One constant for all
-    machines and kernels: 142 of 311 program cells that a mutant breaks, and 148 of all 317."""
+    machines and kernels: 142 of 311 program cells that a mutant broke then, 148 of all 317."""
     found = nulls.load(root() / "targets/nulls", library().targets())
     assert found["strong/PT-3.12/sim-cs/delay-1000/v1"].value == 8651.0
     # 1538 octets on the wire carry 1448.
