@@ -16,6 +16,7 @@ from typing import Any
 import halfwink as hw
 from halfwink import claim_verdicts, score
 from halfwink.library import library
+from halfwink.targets import judged_nulls
 
 ROOT = Path(__file__).parents[1]
 OURS = ROOT / "targets" / "ours.csv"
@@ -83,10 +84,13 @@ def entries() -> list[dict[str, Any]]:
     missing = [target["id"] for target in targets if target["id"] not in known]
     if missing:
         sys.exit(f"{OURS.name} lacks {missing[0]} and {len(missing) - 1} more: run `make scores`")
-    verdicts = library().verdicts([(t["id"], known[t["id"]]) for t in targets])
+    verdicts, nulls = (
+        library().verdicts([(t["id"], known[t["id"]]) for t in targets]),
+        judged_nulls(),
+    )
     return [
-        {**target, "ours": known[target["id"]], "verdict": verdict}
-        for target, verdict in zip(targets, verdicts, strict=True)
+        {**t, "ours": known[t["id"]], "verdict": verdict, "null": nulls.get(t["id"])}
+        for t, verdict in zip(targets, verdicts, strict=True)
     ]
 
 
@@ -103,13 +107,16 @@ def table(scores: list[score.Score], rows: tuple[str, ...]) -> str:
 def line(total: score.Score) -> str:
     """What a reader of README may trust."""
     apart = [f"{count} {name}" for name, count in total.apart.items() if count]
-    median = f"{total.median_error_pct:.0f} %"
+    missed = total.judged - total.null_good
     return (
-        f"**{total.good} of {total.judged}** predictions from runs are as published, "
-        f"**{total.held_out_good} of {total.held_out_judged}** of those that were held out before "
-        f"anything was fitted; the median number is {median} off, and "
-        f"{total.mutation_score_pct:.0f} % of what is met is met no more when the models are "
-        f"broken. Apart, and never counted: {', '.join(apart)}."
+        f"Of {total.judged:,} published values and statements that are predicted from runs, a "
+        f"model without the mechanism (the *null*) meets {total.null_good} as well. Of the "
+        f"{missed} that it misses, **{total.beyond} are met here ({total.skill_pct:.0f} %)**; of "
+        f"those that it meets, {total.null_good + total.beyond - total.good} are missed here. The "
+        f"median error of a predicted number is {total.error_ratio:.2f} of the null's. With each "
+        f"value counted once, {total.facts_good} of {total.facts} are met; undoing the published "
+        f"techniques breaks {total.mutation_score_pct:.0f} % of what is met. Apart, and never "
+        f"counted: {', '.join(apart)}."
     )
 
 
@@ -169,7 +176,7 @@ def main() -> int:
     found = entries()
     scores, judged = score.scores(found), claims(found)
     bodies = {name: table(scores, rows) for name, rows in TABLES.items()}
-    bodies |= {name: f"{line(scores[-1])}\n\n{claim_line(judged)}" for name in LINES}
+    bodies |= {name: f"{claim_line(judged)}\n\n{line(scores[-1])}" for name in LINES}
     bodies[CLAIMS] = claim_tables(judged)
     wrong: list[str] = []
     for name, body in bodies.items():

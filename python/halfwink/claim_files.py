@@ -15,8 +15,6 @@ from halfwink.errors import HalfwinkError
 #: Kinds of what a claim says: it helps at all, one before another, within the stated band, the same
 #: program or setting leads, a knee or an optimum lies there.
 KINDS = ("sign", "order", "size", "who", "shape")
-#: Units whose value without any effect is 1; of all others it is 0.
-RATIOS = ("x",)
 #: In a null: the value without any effect.
 UNCHANGED = "unchanged"
 SCHEMA = 1
@@ -105,8 +103,8 @@ class Claim:
 
 
 def neutral(target: Target) -> float:
-    """Returns the value without any effect: 1 for ratios, else 0."""
-    return 1.0 if target["unit"] in RATIOS else 0.0
+    """Returns the value without any effect."""
+    return float(target["neutral"])
 
 
 def is_number(target: Target) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwink.batch import Progress
-from halfwink.errors import HalfwinkError
+from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
 from halfwink.files import write_whole
 from halfwink.jobs import names
@@ -34,16 +34,26 @@ class Mutants:
     """Effect of breaking the models on the targets that they meet.
 
     Attributes:
-        mutants: mutants that were tried: ``name``, ``what``.
+        mutants: mutants that were tried: ``name``, ``what``, ``breaks`` (``technique`` or
+            ``input``).
         asked: ids of the targets that were looked at.
         met: ids of targets that are met, whatever kills them.
         killed: ids of the targets that are not met under each mutant.
+        idle: names of mutants that change the value of no target of their areas.
     """
 
     mutants: list[dict[str, Any]]
     asked: list[str]
     met: list[str]
     killed: dict[str, list[str]]
+    idle: list[str]
+
+    @property
+    def undone(self) -> list[str]:
+        """Ids of targets that are not met once a technique is undone."""
+        techniques = [m["name"] for m in self.mutants if m["breaks"] == "technique"]
+        killed = {id for name in techniques for id in self.killed[name]}
+        return [id for id in self.met if id in killed]
 
     @property
     def insensitive(self) -> list[str]:
@@ -86,11 +96,7 @@ def mutants(
     unknown = [name for name in only if name not in [m["name"] for m in known]]
     if unknown:
         library().mutated(unknown[0])
-    chosen = [
-        t
-        for t in select(library().targets(), names(wanted))
-        if t["compute"] and t["compute"]["from"]
-    ]
+    chosen = _played(select(library().targets(), names(wanted)))
     areas = {target["area"] for target in chosen}
     tried = [
         m
@@ -112,15 +118,28 @@ def mutants(
     met = _met(whole)
     targets = [target for target in chosen if target["id"] in met]
     short = values(targets, None, True)
+    every = {t["id"]: t["area"] for t in _played(library().targets())}
     killed: dict[str, list[str]] = {}
+    idle: list[str] = []
     for mutant in tried:
         concerned = [t for t in targets if t["area"] in mutant["areas"]]
         broken = values(concerned, mutant["name"], True)
+        if all(value == short[id] for id, value in broken.items()):
+            others = [t for t in chosen if t["area"] in mutant["areas"] and t not in concerned]
+            all_of = [id for id, area in every.items() if area in mutant["areas"]]
+            is_all = len(others) + len(concerned) == len(all_of)
+            if is_all and values(others, None, True) == values(others, mutant["name"], True):
+                idle.append(mutant["name"])
         moved = {id: _moved(whole[id], short[id], value) for id, value in broken.items()}
         still = _met(moved)
         killed[mutant["name"]] = [id for id in moved if id not in still]
-    named = [{"name": m["name"], "what": m["what"]} for m in tried]
-    return Mutants(named, [target["id"] for target in chosen], list(met), killed)
+    named = [{key: m[key] for key in ("name", "what", "breaks")} for m in tried]
+    return Mutants(named, [target["id"] for target in chosen], list(met), killed, idle)
+
+
+def _played(targets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the targets that a study or an experiment computes."""
+    return [t for t in targets if t["compute"] and t["compute"]["from"]]
 
 
 def _cut(instructions: int) -> int:
@@ -146,7 +165,11 @@ def record(found: Mutants) -> list[Path]:
 
     Targets that were not looked at keep what is known of them; those that are not met have no
     kills.
+
+    Raises:
+        RunError: a mutant changes nothing.
     """
+    refuse_idle(found)
     written: list[Path] = []
     tried = {mutant["name"] for mutant in found.mutants}
     by_target = found.by_target()
@@ -172,6 +195,16 @@ def record(found: Mutants) -> list[Path]:
         write_whole(path, "".join(lines))
         written.append(path)
     return written
+
+
+def refuse_idle(found: Mutants) -> None:
+    """Refuses mutants that change no value: they would count as tried.
+
+    Raises:
+        RunError: a mutant changes nothing, by name.
+    """
+    if found.idle:
+        raise RunError(f"mutants that change no target's value: {', '.join(found.idle)}")
 
 
 def _ids(file: str) -> set[str]:

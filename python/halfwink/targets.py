@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from halfwink import nulls
 from halfwink.batch import Progress
 from halfwink.catalogue import experiment
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
 from halfwink.jobs import Job, names
-from halfwink.library import cache_dir, library
+from halfwink.library import cache_dir, library, root
 from halfwink.results import Results, sql_tables
 from halfwink.store import RunStore
 from halfwink.studies import run_all, study_jobs
@@ -93,13 +94,24 @@ def reproduce(
         HalfwinkError: a name is unknown.
         RunError: a study failed, or a target's SQL does.
     """
+    known = judged_nulls()
     targets = select(library().targets(), names(wanted))
     ours = compute(targets, fresh=fresh, executor=executor, progress=progress)
     verdicts = library().verdicts(list(ours.items()))
     return [
-        _entry(target, ours[target["id"]], verdict)
+        _entry(target, ours[target["id"]], verdict, known.get(target["id"]))
         for target, verdict in zip(targets, verdicts, strict=True)
     ]
+
+
+def judged_nulls() -> dict[str, dict[str, Any]]:
+    """Returns the null of each predicted target by its id: ``text``, ``value``, ``met``.
+
+    Raises:
+        HalfwinkError: a file of `targets/nulls` is wrong.
+    """
+    found = nulls.load(root() / "targets" / "nulls", library().targets())
+    return nulls.judged(found, lambda values: library().verdicts(values, on_its_own=True))
 
 
 def compute(
@@ -264,7 +276,9 @@ def _value(
     return number if math.isfinite(number) else None
 
 
-def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str, Any]:
+def _entry(
+    target: dict[str, Any], ours: float | None, verdict: str, null: dict[str, Any] | None
+) -> dict[str, Any]:
     compute = target["compute"] or {}
     notes = [target["note"], target["anomaly"], compute.get("remark", "")]
     claim = target["unit"] == "claim"
@@ -283,6 +297,7 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
         "class": target["class"],
         "verdict": verdict,
         "held_out": target["held_out"],
+        "null": null,
         "killed_by": target["killed_by"],
         "how": how,
         "note": " ".join(note for note in notes if note),

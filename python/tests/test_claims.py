@@ -25,6 +25,7 @@ def target(name: str, published: Any = 20.0, **changes: Any) -> dict[str, Any]:
         "id": f"tap/{name}",
         "quantity": f"saving of {name}",
         "unit": "claim" if isinstance(published, bool) else "%",
+        "neutral": 1.0 if changes.get("unit") == "x" else 0.0,
         "published": published,
         "class": "quantitative",
         "contradicted": False,

@@ -208,7 +208,7 @@ def test_reproduce_tells_published_beside_ours(halfwink):
     assert by_id["strong/PT-2.13/ev6"]["verdict"] == "input"
     assert by_id["strong/PT-2.13/ev6"]["published"] == 17.17
     keys = {"id", "area", "source", "quantity", "unit", "published", "ours", "class"}
-    keys |= {"verdict", "held_out", "killed_by", "how", "note"}
+    keys |= {"verdict", "held_out", "null", "killed_by", "how", "note"}
     assert all(set(e) == keys for e in entries)
     assert {e["verdict"] for e in entries} <= VERDICTS
 

@@ -68,6 +68,32 @@ def test_what_a_mutant_breaks_can_still_be_asked() -> None:
                 read(broken, path.stem)
 
 
+def test_mutant_that_changes_nothing_is_an_error_by_name() -> None:
+    named = [{"name": "dead-key", "what": "nothing", "breaks": "input"}]
+    found = mutation.Mutants(named, ["a"], ["a"], {"dead-key": []}, ["dead-key"])
+    with pytest.raises(hw.RunError, match="change no target's value: dead-key"):
+        mutation.record(found)
+
+
+def test_mutant_with_a_dead_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nothing reads moves no value; one that something reads moves some."""
+    known = {m["name"]: m for m in library().mutants()}
+    played = {m: {"a": 1.0, "b": float(m == "free-switches")} for m in [None, *known]}
+    targets = [
+        {"id": id, "area": "switching", "compute": {"from": ["experiment x"]}} for id in "ab"
+    ]
+    monkeypatch.setattr(mutation, "select", lambda *_: targets)
+    monkeypatch.setattr(mutation, "_met", lambda values: dict.fromkeys(["a"]))
+    monkeypatch.setattr(mutation, "_played", lambda _: targets)
+    monkeypatch.setattr(
+        mutation,
+        "compute",
+        lambda some, *, mutant, **_: {t["id"]: played[mutant][t["id"]] for t in some},
+    )
+    only = ["free-switches", "switches-times-three"]
+    assert hw.mutants("switching", only=only).idle == ["switches-times-three"]
+
+
 def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
     moved = mutation._moved  # pyright: ignore[reportPrivateUsage]
     assert moved(10.0, 8.0, 9.0) == 11.0
@@ -79,7 +105,7 @@ def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
 
 def test_mutants_through_the_command_line(halfwink: Halfwink) -> None:
     table = halfwink("reproduce", "mogul/T3.1", "--mutants", "--json").json()
-    assert {"schema", "mutants", "met", "insensitive", "score_pct"} == set(table)
+    assert {"schema", "mutants", "met", "insensitive", "idle", "score_pct"} == set(table)
     killed = {id for mutant in table["mutants"] for id in mutant["killed"]}
     assert killed <= set(table["met"])
     assert set(table["insensitive"]) == set(table["met"]) - killed
@@ -106,7 +132,9 @@ def test_wrong_questions_are_one_line(
 
 def _entry(verdict: str, **more: Any) -> dict[str, Any]:
     entry = {"id": "strong/X", "area": "gating", "class": "shape", "held_out": False}
-    return {**entry, "published": 10.0, "ours": 12.0, "verdict": verdict, **more}
+    entry |= {"unit": "%", "killed_by": ["nothing-gates"] if verdict == "holds" else []}
+    null = {"text": "nothing", "value": 0.0, "met": False}
+    return {**entry, "published": 10.0, "ours": 12.0, "verdict": verdict, "null": null, **more}
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -140,15 +168,18 @@ def test_scores_count_predictions_alone() -> None:
         _entry("holds", held_out=True),
         _entry("fails", ours=30.0),
         _entry("insensitive"),
-        _entry("arithmetic", **{"class": "arithmetic"}),
-        _entry("miss", **{"class": "input"}),
-        _entry("contradicted"),
-        _entry("calibrated"),
+        _entry("arithmetic", null=None),
+        _entry("miss", null=None),
+        _entry("contradicted", null=None),
+        _entry("calibrated", null=None),
     ]
     found = score.score("x", entries)
     assert (found.good, found.judged) == (1, 2)
     assert (found.held_out_good, found.held_out_judged) == (1, 1)
     assert found.mutation_score_pct == 50.0
+    # Only techniques count.
+    entries[0]["killed_by"] = ["dear-wake-ups"]
+    assert score.score("x", entries).mutation_score_pct == 0.0
     assert found.median_error_pct == pytest.approx(20.0)
     assert found.apart["arithmetic"] == found.apart["contradicted"] == 1
 

@@ -35,7 +35,7 @@ pub use job::Job;
 pub use library::{Library, MachineInfo, WorkloadInfo};
 pub use live_circuits::LiveFabric;
 pub use logs::Logs;
-pub use mutant::Mutant;
+pub use mutant::{Breaks, Mutant};
 pub use prepared::{run_together, PreparedJob};
 pub use replay::{beside, replay};
 pub use study::{Plot, Study};

@@ -22,6 +22,8 @@ pub struct Mutant {
     pub name: String,
     /// The fact that does not hold any more, in one line.
     pub what: String,
+    /// The part of a work that it breaks.
+    pub breaks: Breaks,
     /// Descriptions that it breaks, by their paths below `machines` without the extension
     /// (`switching/alpha`); one `*` stands for any part of a path.
     #[serde(default)]
@@ -50,6 +52,16 @@ pub struct Mutant {
     /// them, if it begins with a comma.
     #[serde(default)]
     pub experiments: BTreeMap<String, String>,
+}
+
+/// The part of a work that a mutant breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Breaks {
+    /// The published contribution: without it its numbers must not be met.
+    Technique,
+    /// A number or a fact that the model is given.
+    Input,
 }
 
 #[derive(Deserialize)]
@@ -293,6 +305,7 @@ mod tests {
             [[mutant]]
             name = "slow"
             what = "memory ten times as far"
+            breaks = "input"
             machines = ["ev*"]
             areas = ["gating"]
             scale = { "memory.*_ns" = 10, "l2.latency_ns" = 2 }
@@ -305,7 +318,8 @@ mod tests {
 
     #[test]
     fn a_wrong_mutant_is_named_with_its_line() {
-        let text = "schema = 1\n[[mutant]]\nname = \"x\"\nwhat = \"y\"\nareas = []\n";
+        let text =
+            "schema = 1\n[[mutant]]\nname = \"x\"\nwhat = \"y\"\nbreaks = \"input\"\nareas = []\n";
         let error = Mutant::parse(&Input::new("m.toml", text)).unwrap_err().to_string();
         let expected = "m.toml:2: mutant `x`: expected `machines` with `set`, `scale` or `copy`";
         assert!(error.starts_with(expected), "{error}");
@@ -318,6 +332,7 @@ mod tests {
             [[mutant]]
             name = "no-tap"
             what = "nothing gates"
+            breaks = "technique"
             areas = ["gating"]
             techniques = { tap = "always-on" }
             sweeps = { "technique.threshold" = "0" }

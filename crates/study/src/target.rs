@@ -32,6 +32,8 @@ pub struct Target {
     pub quantity: String,
     /// Unit; `claim` for statements, whose value is true.
     pub unit: String,
+    /// The value of a number without any effect: 1 for ratios (`x`), else 0 unless the file says.
+    pub neutral: f64,
     /// The published value.
     pub published: Published,
     /// The kind of agreement that can be expected.
@@ -95,7 +97,7 @@ impl Class {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
-    /// Share of the published value.
+    /// Share of the published effect: the difference from [`Target::neutral`].
     pub rel: Option<f64>,
     /// Absolute difference, in the target's unit.
     pub abs: Option<f64>,
@@ -219,6 +221,7 @@ struct TargetEntry {
     source: String,
     quantity: String,
     unit: String,
+    neutral: Option<f64>,
     published: Published,
     class: Class,
     held_out: bool,
@@ -298,6 +301,7 @@ impl Work {
                 area: entry.area,
                 source: format!("{}, {}", file.short, entry.source),
                 quantity: entry.quantity,
+                neutral: entry.neutral.unwrap_or(if entry.unit == "x" { 1.0 } else { 0.0 }),
                 unit: entry.unit,
                 published: entry.published,
                 class: entry.class,
@@ -357,9 +361,13 @@ impl Target {
             }
             Published::Text(_) => None,
         };
+        // No tolerance forgives a sign.
+        if published.is_some_and(|p| self.is_opposite(p, ours)) {
+            return false;
+        }
         if let Some(Tolerance { rel, abs, min, max }) = self.tolerance {
             let near = |distance: f64| published.is_none_or(|p| (ours - p).abs() <= distance);
-            return rel.is_none_or(|r| near(r * published.unwrap_or(0.0).abs()))
+            return rel.is_none_or(|r| near(self.share(r, published.unwrap_or(0.0))))
                 && abs.is_none_or(near)
                 && min.is_none_or(|m| ours >= m)
                 && max.is_none_or(|m| ours <= m);
@@ -368,7 +376,7 @@ impl Target {
         let distance = match self.class {
             // Half a unit of the last printed digit.
             Class::Exact | Class::Arithmetic | Class::Input => half_of_last_digit(published),
-            Class::Quantitative => 0.10 * published.abs(),
+            Class::Quantitative => self.share(0.10, published),
             Class::Shape | Class::Hardware => return self.has_shape(published, ours),
         };
         (ours - published).abs() <= distance * (1.0 + 1e-9)
@@ -376,11 +384,26 @@ impl Target {
 }
 
 impl Target {
-    /// Sign and size: within a quarter; or, of a percentage, within half a point.
+    /// Sign and size: within a quarter of the effect; or, of a percentage, within half a point.
     fn has_shape(&self, published: f64, ours: f64) -> bool {
         let near: f64 = if self.unit == "%" { 0.5 } else { 0.0 };
-        let same_sign = published == 0.0 || published * ours > 0.0;
-        same_sign && (ours - published).abs() <= near.max(0.25 * published.abs())
+        let none = self.neutral;
+        let same_sign = published == none || (published - none) * (ours - none) > 0.0;
+        same_sign && (ours - published).abs() <= near.max(self.share(0.25, published))
+    }
+
+    /// A share of the published effect, never of more than the number itself. Half a point of a
+    /// ratio is always forgiven, so that one that is printed as 1 can be met.
+    fn share(&self, share: f64, published: f64) -> f64 {
+        let effect = (published - self.neutral).abs().min(published.abs());
+        (share * effect).max(0.005 * self.neutral)
+    }
+
+    /// Returns whether ours lies on the other side of no effect, in the digits that are printed.
+    fn is_opposite(&self, published: f64, ours: f64) -> bool {
+        let scale = 0.5 / half_of_last_digit(published);
+        let shown = (ours * scale).round() / scale;
+        (published - self.neutral) * (shown - self.neutral) < 0.0
     }
 }
 
@@ -402,6 +425,7 @@ mod tests {
             source: String::new(),
             quantity: String::new(),
             unit: "%".into(),
+            neutral: 0.0,
             published,
             class,
             held_out: false,
@@ -449,6 +473,45 @@ mod tests {
         let claim = target(Class::Shape, Published::Claim(true), None);
         assert_eq!(claim.verdict(Some(1.0)), Verdict::Holds);
         assert_eq!(claim.verdict(Some(0.0)), Verdict::Fails);
+    }
+
+    /// A gain of 24.5 % is not met by one of 3.1 %, and a loss is no gain, whatever is forgiven.
+    #[test]
+    fn tolerances_are_shares_of_the_effect() {
+        let t = Some(Tolerance { rel: Some(0.2), ..Tolerance::default() });
+        let ratio = |class, published, tolerance| Target {
+            unit: "x".into(),
+            neutral: 1.0,
+            ..target(class, Published::Number(published), tolerance)
+        };
+        let gain = ratio(Class::Quantitative, 1.245, t);
+        assert_eq!(gain.verdict(Some(1.031)), Verdict::Miss);
+        assert_eq!(gain.verdict(Some(1.20)), Verdict::Match);
+        assert_eq!(gain.verdict(Some(1.19)), Verdict::Miss);
+        let loss = ratio(Class::Shape, 0.88, None);
+        assert_eq!(loss.verdict(Some(0.90)), Verdict::Holds);
+        assert_eq!(loss.verdict(Some(0.92)), Verdict::Fails);
+        // Never more than a share of the number: 0.2 of 0.3, not of 0.7.
+        let factor = ratio(Class::Quantitative, 0.3, t);
+        assert_eq!(factor.verdict(Some(0.36)), Verdict::Match);
+        assert_eq!(factor.verdict(Some(0.37)), Verdict::Miss);
+        let none = ratio(Class::Shape, 1.0, None);
+        assert_eq!(none.verdict(Some(1.004)), Verdict::Holds);
+        assert_eq!(none.verdict(Some(0.99)), Verdict::Fails);
+        let share =
+            Target { neutral: 100.0, ..target(Class::Quantitative, Published::Number(95.4), t) };
+        assert_eq!(share.verdict(Some(99.7)), Verdict::Miss);
+        assert_eq!(share.verdict(Some(96.0)), Verdict::Match);
+    }
+
+    #[test]
+    fn no_tolerance_forgives_a_sign() {
+        let most = Some(Tolerance { max: Some(3.0), ..Tolerance::default() });
+        let number = target(Class::Quantitative, Published::Number(1.4), most);
+        assert_eq!(number.verdict(Some(-0.2)), Verdict::Miss);
+        assert_eq!(number.verdict(Some(2.9)), Verdict::Match);
+        // It does not show in the digits that are printed.
+        assert_eq!(number.verdict(Some(-0.04)), Verdict::Match);
     }
 
     #[test]

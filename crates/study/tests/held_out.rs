@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use halfwink_engine::Input;
-use halfwink_study::{Library, PublishedWork, Target};
+use halfwink_study::{Class, Compute, Library, PublishedWork, Target};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -94,4 +94,40 @@ fn a_held_out_target_that_touches_a_calibrated_key_is_found() {
     }
     let open = invented(false, "sql = 'SELECT 5'\nremark = 'It is wake.handler_us.'");
     assert_eq!(objection(&open, &calibrated), None);
+}
+
+/// Tables that follow from a description in closed form: no run of a model computes them.
+const CLOSED_FORMS: [&str; 7] = [
+    "mordia_days",
+    "mordia_facts",
+    "optical_core_days",
+    "optical_core_savings",
+    "router_parts",
+    "storage_facts",
+    "switch_facts",
+];
+
+/// A value that is given back is no prediction: it is read from a description, or as another
+/// target reads one that was fitted.
+#[test]
+fn what_was_given_is_no_prediction() {
+    let targets = Library::new(ROOT).targets().unwrap();
+    let is_given = |target: &Target| {
+        target.compute.as_ref().is_some_and(|c| c.calibrated)
+            || matches!(target.class, Class::Arithmetic | Class::Input)
+    };
+    let given: Vec<&Compute> =
+        targets.iter().filter(|t| is_given(t)).filter_map(|t| t.compute.as_ref()).collect();
+    for target in targets.iter().filter(|t| t.class != Class::Hardware && !t.contradicted) {
+        let Some(compute) = &target.compute else { continue };
+        let words: Vec<&str> =
+            compute.sql.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let mut tables = words.windows(2).filter(|w| matches!(w[0], "FROM" | "JOIN"));
+        let is_closed =
+            tables.clone().next().is_some() && tables.all(|w| CLOSED_FORMS.contains(&w[1]));
+        let is_repeated = given.iter().any(|g| g.from == compute.from && g.sql == compute.sql);
+        let id = &target.id;
+        assert!(!is_closed || is_given(target), "{id} is a closed form of a description");
+        assert!(!is_repeated || is_given(target), "{id} repeats a value that was given");
+    }
 }

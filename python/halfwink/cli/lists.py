@@ -159,7 +159,7 @@ def _mutants() -> Listing:
         }
         for mutant in library().mutants()
     ]
-    return entries, ["name", "areas", "kills", "title"]
+    return entries, ["name", "breaks", "areas", "kills", "title"]
 
 
 def _networks() -> Listing:

@@ -67,6 +67,7 @@ def reproduce(
         if record:
             broken.record(found)
         _show_mutants(found, json=json)
+        broken.refuse_idle(found)
         return 0
     if claims:
         with progress_bar("claims", quiet=quiet) as progress:
@@ -150,7 +151,7 @@ def _width(head: list[tuple[str, str]], rows: list[list[str]]) -> int:
 
 
 def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
-    killed = len(found.met) - len(found.insensitive)
+    undone = len(found.undone)
     if json:
         print_json(
             "reproduce.mutants",
@@ -158,17 +159,22 @@ def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
                 "mutants": [{**m, "killed": found.killed[m["name"]]} for m in found.mutants],
                 "met": found.met,
                 "insensitive": found.insensitive,
-                "score_pct": 100 * killed / len(found.met) if found.met else None,
+                "idle": found.idle,
+                "score_pct": 100 * undone / len(found.met) if found.met else None,
             },
         )
         return
-    head = [("mutant", "left"), ("kills", "right")]
-    rows = [[m["name"], str(len(found.killed[m["name"]]))] for m in found.mutants]
+    head = [("mutant", "left"), ("breaks", "left"), ("kills", "right")]
+    rows = [[m["name"], m["breaks"], str(len(found.killed[m["name"]]))] for m in found.mutants]
     left = max(stdout.width - _width(head, rows), 12)
     for row, m in zip(rows, found.mutants, strict=True):
         row.append(_shorten(m["what"], left))
     print_table([*head, ("what is not so any more", "left")], rows)
-    stdout.print(f"{len(found.met)} targets are met; {killed} of them break under some mutant")
+    more = len(found.met) - len(found.insensitive) - undone
+    stdout.print(
+        f"{len(found.met)} targets are met; {undone} of them break when a technique is undone, "
+        f"{more} more when an input is changed"
+    )
     if found.insensitive:
         stdout.print("insensitive, whatever is broken:")
         for id in found.insensitive:
