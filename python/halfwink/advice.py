@@ -24,7 +24,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.executors import Executor, Submits
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
-from halfwink.judgement import AS_GOOD_PCT, NEEDS, Group, groups, how, needs
+from halfwink.judgement import AS_GOOD_PCT, NEEDS, P99_PCT, SLOWER_PCT, Group, groups, how, needs
 from halfwink.library import root
 from halfwink.paired import Saving
 from halfwink.results import Results
@@ -43,6 +43,8 @@ _COLOURS = ["#0072b2", "#e69f00", "#7a7a7a"]
 TOLD = 10
 #: An assumed time or rate lies between these multiples, an assumed watt where its file says.
 MULTIPLES = (0.5, 2.0)
+#: Servers of a fleet, at most.
+MOST_SERVERS = 10_000_000
 #: Assumptions whose changes move the saving by less, in points, are not told.
 MOVES = 0.05
 
@@ -133,7 +135,7 @@ class Advice:
 def advise(
     workload: str,
     *,
-    load: str = LOAD,
+    load: str | float = LOAD,
     p99_us: float | None = None,
     machine: str | None = None,
     servers: int | None = None,
@@ -148,7 +150,8 @@ def advise(
 
     Args:
         workload: service with a profile (``nginx``), or the file of one.
-        load: per cent of what the cores carry, requests per second, or a file, as for `compare`.
+        load: per cent of what the cores carry (``30%``), requests per second (``20000/s``), or the
+            gaps of a file at such a rate (``gaps:FILE@30``).
         p99_us: longest 99th percentile of latency, in microseconds. If none is given, 10 % longer
             than with Linux' defaults, and 5 % in the mean.
         machine: server of today, or a file.
@@ -164,14 +167,21 @@ def advise(
         HalfwinkError: a name or value that cannot be, in one line.
         RunError: a run failed.
     """
-    if p99_us is not None and not 0 < p99_us < 1e12:
-        raise HalfwinkError(f"p99: {p99_us:g} us, expected more than 0")
-    if servers is not None and servers < 1:
-        raise HalfwinkError(f"servers: {servers}, expected 1 or more")
+    goal: Any = p99_us
+    if goal is not None and not (isinstance(goal, int | float) and 0 < goal < 1e12):
+        raise HalfwinkError(f"p99: {p99_us} us, expected a number above 0")
+    if servers is not None and not 1 <= servers <= MOST_SERVERS:
+        raise HalfwinkError(f"servers: {servers}, expected 1 to {MOST_SERVERS}")
+    rate = str(load)
+    if not re.fullmatch(r"([0-9.e+]+(%|/s)?|(constant|gaps):[^,]+)", rate):
+        raise HalfwinkError(
+            f"load: `{rate}`, expected one rate: 30%, 20000/s, or gaps:FILE@30 (files of arrivals "
+            "are played whole: `halfwink compare` does that)"
+        )
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load already: give it as load ({LOAD})")
     on = machine or default_machine(NODE)
-    job = Job(NODE, f"{workload}@{load.removesuffix('%')}", on, USUAL, pairs(set))
+    job = Job(NODE, f"{workload}@{rate.removesuffix('%')}", on, USUAL, pairs(set))
     replace(job, options=(("requests", str(requests)),)).prepare()
     folder = place(out) if out is not None else None
     kept = temporary_store() if folder is None else nullcontext(RunStore(folder / "runs"))
@@ -228,9 +238,10 @@ class _Found:
         if not kept:
             return min(names, key=lambda n: self.group.rows[n]["latency_p99_us"] or float("inf"))
         best = self.group.best(kept, USUAL)
-        if best is None or (USUAL in kept and not self.group.beats(best, USUAL)):
+        if best is None:
             return USUAL
-        return best
+        is_little = self.saved(best, USUAL).value < AS_GOOD_PCT or not self.group.beats(best, USUAL)
+        return USUAL if USUAL in kept and is_little else best
 
     def advice(self, servers: int | None) -> Advice:
         is_kept = self.keeps(self.today)
@@ -239,7 +250,7 @@ class _Found:
         linux = tuple(
             f"{part}: {line}"
             for part in self.today.split("+")
-            if (line := how(part, NODE)) and needs(part, NODE) == "today"
+            if (line := _line(part)) and needs(part, NODE) == "today"
         )
         sentences = [*self._set(), *(self._fleet(servers) if is_change else ())]
         sentences += [*self._runner_up(), *(self._beyond() if is_kept else self._instead())]
@@ -261,8 +272,8 @@ class _Found:
     def goal(self) -> str:
         us = self.question.goal_us
         if us is None:
-            return "at most 5 % slower and with a p99 at most 10 % longer than now"
-        return f"with a p99 of at most {wording.duration(us)}"
+            return f"within {SLOWER_PCT:g} % more latency and {P99_PCT:g} % more p99 than now"
+        return f"within a p99 of {wording.duration(us)}"
 
     def _set(self) -> list[str]:
         base, row = self.group.rows[USUAL], self.group.rows[self.today]
@@ -277,11 +288,24 @@ class _Found:
             near = f"the nearest, {self.today}, has {self._p99(self.today)}"
             return [f"{line}: {near}, {over:.0f} % more."]
         if self.today == USUAL:
-            line = f"Keep {USUAL}, Linux' default: for {where}"
-            return [f"{line}, nothing of today uses less {self.goal}."]
+            line = f"Keep {USUAL}, Linux' default: for {where} no other composition of today"
+            return [f"{line} saves {AS_GOOD_PCT:g} % {self.goal}."]
         line = f"Set {self.today}: for {where} it {compared(self.saved(self.today, USUAL))}"
         line += f" against {USUAL}, {cost_of(self.group, self.today, USUAL)}"
-        return [f"{line}." if self.keeps(USUAL) else f"{line}; {USUAL} does not keep the goal."]
+        if not self.keeps(USUAL):
+            line += f"; {USUAL} does not keep the goal ({self._p99(USUAL)})"
+        return [f"{line}.", *self._leaner()]
+
+    def _leaner(self) -> list[str]:
+        """Returns the composition that takes about as much, a little less, and answers later."""
+        rows = self.group.rows
+        today = [n for n in rows if needs(n, NODE) == "today" and self.keeps(n)]
+        name = min(today, key=lambda n: rows[n]["energy_j_per_unit"])
+        saved = self.saved(name, self.today)
+        if name == self.today or not saved.beats(0.1):
+            return []
+        line = f"The least energy has {name}, {saved.value:.2f} % less"
+        return [f"{line}, {cost_of(self.group, name, self.today)}: about as good, and later."]
 
     def saved(self, ours: str, base: str) -> Saving:
         """Returns what one composition saves against another."""
@@ -293,7 +317,7 @@ class _Found:
     def _fleet(self, servers: int | None) -> list[str]:
         base, row = self.group.rows[USUAL], self.group.rows[self.today]
         if base.get("power_basis") == "assumed":
-            return []
+            return [f"Watts of {base['machine']} are assumed: no kWh are told."]
         about = "about " if base.get("power_basis") == "estimated" else ""
         watts = base["power_w"] - row["power_w"]
         kwh = abs(watts) * HOURS_A_YEAR / 1000
@@ -306,6 +330,8 @@ class _Found:
         return [f"{line}."]
 
     def _runner_up(self) -> list[str]:
+        if self.today == USUAL:
+            return []
         today = [n for n in self.group.rows if needs(n, NODE) == "today" and self.keeps(n)]
         name = self.group.best([n for n in today if n not in (USUAL, self.today)], USUAL)
         if name is None:
@@ -331,7 +357,9 @@ class _Found:
                 line = f"{WITH[need]}, {name} would: {self._p99(name)}, it "
                 line += f"{compared(self.saved(name, USUAL))} against {USUAL}"
                 return [f"{line}; it needs {how(name, NODE)}."]
-        return []
+        if len(self.needs) == 1:
+            return []
+        return ["Neither would a changed kernel nor hardware that is not sold today."]
 
     def _without_goal(self) -> list[str]:
         """Returns what the goal costs: the cheapest composition of today that breaks it."""
@@ -371,20 +399,22 @@ class _Found:
         if assumptions.is_empty():
             return [f"{line}."]
         path, low, high = assumptions.select("path", "low_pct", "high_pct").row(0)
-        line += f". {path} moves the saving most: {low:.2f} to {high:.2f} %"
+        line += f". {path}, all else as it is, moves the saving most: {low:.2f} to {high:.2f} %"
         turned: list[str] = assumptions.filter(~pl.col("still_saves"))["path"].to_list()
         if turned:
             return [f"{line}; {', '.join(turned)} can undo it."]
         return [f"{line}; no assumption undoes it alone."]
 
     def _assumptions(self) -> pl.DataFrame:
-        """Plays the advice and the baseline under each assumed value at two others."""
+        """Plays the advice and the baseline under each assumed value at two others, and adds by how
+        much that moves the saving to the saving of the long run."""
         rows: list[dict[str, Any]] = []
         for value in provenance(self.question.job):
             changes = value.changes() if value.is_assumed else []
             if not changes or not _is_possible(self.question.job, changes):
                 continue
-            found = self.question.play([self.today], SCREENED, [(one,) for one in changes])
+            played = [(), *((one,) for one in changes)]
+            found = self.question.play([self.today], SCREENED, played)
             rows.append(self._row(value, found, changes))
         if not rows:
             return _no_assumptions()
@@ -395,9 +425,10 @@ class _Found:
     def _row(
         self, value: Value, found: Results, changes: Sequence[tuple[str, str]]
     ) -> dict[str, Any]:
-        wanted = (found.runs["technique"] == self.today).to_list()
-        runs = [row for row, is_it in zip(found.runs.to_dicts(), wanted, strict=True) if is_it]
-        savings = [run["energy_saving_pct"] for run in runs]
+        unchanged, *runs = found.runs.filter(technique=self.today).to_dicts()
+        # Short runs tell by how much the saving moves, the long one what it is.
+        off = self.saved(self.today, USUAL).value - unchanged["energy_saving_pct"]
+        savings = [run["energy_saving_pct"] + off for run in runs]
         return {
             "path": value.path,
             "value": value.text,
@@ -420,6 +451,14 @@ _ASSUMPTIONS: dict[str, Any] = {
 
 def _no_assumptions() -> pl.DataFrame:
     return pl.DataFrame(schema=_ASSUMPTIONS)
+
+
+def _line(part: str) -> str:
+    """Returns the line that sets a technique, with the values of its parameters."""
+    line = how(part, NODE)
+    for name, value in re.findall(r"(\w+)=([^,]+)", part.partition(":")[2]):
+        line = line.replace(name.upper(), value)
+    return line
 
 
 def _silent(_: str) -> None:

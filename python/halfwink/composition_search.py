@@ -33,11 +33,14 @@ BEAM = 3
 FINALISTS = 2
 #: A neighbour is better from this share of energy on.
 BETTER = 5e-4
-#: Parameters that are searched, with their values; others stay at their defaults.
-SEARCHED: Mapping[str, Sequence[str]] = {
-    "coalesce": ("hold_us=10", "hold_us=50"),
-    "packing": ("limit=1", "limit=2", "limit=4"),
-}
+#: Values of parameters that are searched; others stay at their defaults.
+HOLD_US, LIMITS = (10, 50), (1, 2, 4, 8, 16)
+#: Shares of a goal for the 99th percentile for which interrupts may be held back.
+OF_GOAL = (0.25, 0.5, 0.8)
+#: Linux refuses longer ones in most drivers.
+MOST_HOLD_US = 8000
+#: Orders that the program of a service gives its workers: no setting of a server changes them.
+OF_PROGRAMS = ("lifo", "fifo")
 #: Families that fill one slot. Each family of gating, frequency and cache is one.
 FAMILIES = ("idle", "package", "dispatch", "input", "preheat", "gating", "dvfs", "segregation")
 
@@ -99,9 +102,9 @@ class Search:
             family, name = technique["family"], technique["name"]
             if NODE not in technique["worlds"] or family not in options or name == USUAL:
                 continue
-            if technique["available"] == "bound":
+            if technique["available"] == "bound" or name in OF_PROGRAMS:
                 continue
-            names = [f"{name}:{value}" for value in SEARCHED.get(name, ())] or [name]
+            names = _with_parameters(name, question.goal_us)
             options[family] += [name for name in names if _is_playable(question.job, name)]
         return Search(question, options)
 
@@ -211,6 +214,16 @@ class Search:
 def name_of(point: Point) -> str:
     """Returns the composition's name: what is in its slots, joined."""
     return "+".join(option for option in point if option) or USUAL
+
+
+def _with_parameters(technique: str, goal_us: float | None) -> list[str]:
+    """Returns a technique with each value that is searched."""
+    if technique == "packing":
+        return [f"packing:limit={limit}" for limit in LIMITS]
+    if technique == "coalesce":
+        holds = {*HOLD_US, *(float(f"{share * goal_us:.2g}") for share in OF_GOAL if goal_us)}
+        return [f"coalesce:hold_us={hold:g}" for hold in sorted(holds) if hold <= MOST_HOLD_US]
+    return [technique]
 
 
 def _is_playable(job: Job, technique: str) -> bool:

@@ -15,6 +15,8 @@ Row = dict[str, Any]
 
 #: Fewer requests tell nothing.
 FEW = 100
+#: Of so many requests the 99th percentile is known well, where it has no interval, too.
+MANY = 100_000
 #: Worlds that know an interval of each 99th percentile.
 KNOW_TAILS = ("node",)
 
@@ -30,7 +32,8 @@ def percents(saved: Saving) -> str:
     """A saving with its interval, and its range over watts that are assumed:
     ``4.2 % (3.9 to 4.5; 2.8 to 5.1 over the watts assumed)``."""
     ranges: list[str] = []
-    if saved.low is not None and saved.high is not None and not saved.is_exact:
+    is_sampled = saved.low is not None and saved.high is not None and not saved.is_exact
+    if is_sampled and fixed(saved.low) != fixed(saved.high):
         ranges.append(f"{fixed(saved.low)} to {fixed(saved.high)}")
     if saved.over_watts is not None:
         low, high = saved.over_watts
@@ -78,8 +81,8 @@ def _tail(group: Group, row: Row, other: Row) -> list[str]:
     # The 99th percentile of fewer than a hundred is the longest of all; and worlds that know
     # intervals of 99th percentiles know none where too few requests came.
     halves = [half_width(one, p99) for one in (row, other, base)]
-    is_short = min(row["units"], other["units"]) < FEW
-    if is_short or (group.world in KNOW_TAILS and None in halves):
+    units = min(row["units"], other["units"])
+    if units < FEW or (units < MANY and group.world in KNOW_TAILS and None in halves):
         return [f"{told}, of which so short a run says little"]
     mine, his, its = (
         (half or 0.0) / one for half, one in zip(halves, (ours, theirs, bases), strict=True)

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from halfwink import advice
 from halfwink.advice import Advice
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
+from halfwink.cli.console import check_plot, print_json, print_table, save_chart, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, save_chart, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.composition_search import REPORTED
 from halfwink.executors import executor_named
@@ -52,7 +52,8 @@ def advise(
     workload
         Service with a profile: nginx, memcached ...; or the file of one (`halfwink profile`).
     load
-        Per cent of what the cores carry, requests per second (20000/s), or a file, as for compare.
+        One rate: per cent of what the cores carry (30%), requests per second (20000/s), or
+        gaps:FILE@30.
     p99
         Longest 99th percentile of latency: 2ms, 500us. Default: 10 % longer than with Linux'
         defaults, and 5 % in the mean.
@@ -77,6 +78,8 @@ def advise(
     quiet
         No progress, no messages.
     """
+    if plot is not None:
+        check_plot(plot)
     goal = None if p99 is None else time_us(p99)
     values = dict(settings(setting))
     told = [load, goal, machine, today, requests, *values.items()]
@@ -94,11 +97,18 @@ def advise(
         executor=executor_named(executor),
         progress=lambda line: say(line, quiet=quiet),
     )
-    if plot is not None:
-        save_chart(found.chart(), plot, quiet=quiet)
     if json:
         print_json("advise", _document(found))
-        return 0
+    else:
+        _print(found)
+    say(f"runs: {os.fspath(folder) if isinstance(folder, Path) else folder}", quiet=quiet)
+    if plot is not None:
+        save_chart(found.chart(), plot, quiet=quiet)
+    return 0
+
+
+def _print(found: Advice) -> None:
+    """Prints the answer, the lines for Linux, the assumptions and the best compositions."""
     # Sentences are for reading, wherever they go.
     for line in found.sentences:
         stdout.print(fill(line, min(stdout.width, 100)), markup=False)
@@ -108,8 +118,6 @@ def advise(
             stdout.print(f"  {line}", markup=False, soft_wrap=True)
     _assumptions(found)
     _front(found)
-    say(f"runs: {os.fspath(folder) if isinstance(folder, Path) else folder}", quiet=quiet)
-    return 0
 
 
 def _assumptions(found: Advice) -> None:

@@ -82,14 +82,23 @@ def save_chart(chart: Any, path: Path, *, quiet: bool = False) -> None:
     Raises:
         HalfwinkError: the file cannot be written, or not in this format.
     """
-    if path.suffix not in PLOTS:
-        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
+    check_plot(path)
     claim(path, path, quiet=quiet)
     try:
         draw_chart(chart, path)
     except (OSError, ValueError) as error:
         raise HalfwinkError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     say(f"chart: {path}", quiet=quiet)
+
+
+def check_plot(path: Path) -> None:
+    """Checks that a chart can be drawn into a file of this name, before anything is played.
+
+    Raises:
+        HalfwinkError: it is not of a kind that charts can have.
+    """
+    if path.suffix not in PLOTS:
+        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
 
 
 def draw_chart(chart: Any, path: Path) -> None:

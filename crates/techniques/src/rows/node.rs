@@ -167,7 +167,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "always-on",
-        available: today("idle=poll, or a PM QoS latency limit of 0"),
+        available: today("idle=poll (x86), or a PM QoS latency limit of 0"),
         title: "idle cores spin and never halt (idle=poll)",
         source: "Linux, admin-guide/pm/cpuidle.rst",
         make: idle(&[], |_, machine| Idler::Rest {
@@ -178,7 +178,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c1",
-        available: today("cpupower idle-set -D 1, or a PM QoS latency limit of 1 us"),
+        available: today("cpupower idle-set -D 2, or a PM QoS latency limit of 1 us"),
         title: "idle cores halt in C1 and nothing deeper, as vendors advise for latency",
         source: "Linux, admin-guide/pm/cpuidle.rst",
         make: idle(&["c1"], |_, machine| gate(machine, "c1", |_| Box::new(AlwaysOn))),
@@ -294,7 +294,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "lifo",
-        available: today("one epoll set that all workers wait on"),
+        available: today("a program whose workers all wait on one epoll set"),
         family: "dispatch",
         title: "one queue: the core that became idle last takes the next request, as epoll does",
         source: "-",
@@ -303,7 +303,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "fifo",
-        available: today("one accept queue with EPOLLEXCLUSIVE"),
+        available: today("a program whose workers all take from one queue"),
         family: "dispatch",
         title: "one queue: the core that has been idle longest takes the next request",
         source: "-",
@@ -312,7 +312,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "coalesce",
-        available: today("ethtool -C eth0 rx-usecs 50"),
+        available: today("ethtool -C INTERFACE adaptive-rx off rx-usecs HOLD_US"),
         family: "input",
         title: "the network card holds interrupts back, so that one wakes a core for several",
         source: "Linux, ethtool: rx-usecs",
