@@ -485,7 +485,10 @@ def _steadiest(judged: list[Judged]) -> list[str]:
     if judged[0].group.needs(best) != "today":
         line += f", {wording.percent(beyond)} beyond the best of today"
     slowest = [s for one in judged if (s := one.group.rows[best].get("slowdown_pct")) is not None]
-    line += f"; at most {fixed(max(slowest))} % slower" if slowest else ""
+    if slowest and max(slowest) < 0:
+        line += f"; at least {fixed(-max(slowest))} % faster"
+    elif slowest:
+        line += f"; at most {fixed(max(slowest))} % slower"
     return [f"{line}."]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_verdict import WHOSE, agrees
+from test_verdict import WHOSE, agrees, related, row
 
 import halfwink as hw
 from halfwink.judgement import judge
@@ -134,3 +134,16 @@ def test_storage_at_full_speed_names_no_watts_saved_and_at_one_rate_those_of_the
     same = hw.compare("random-read@17", techniques=techniques, world="storage", set=sizes | rate)
     before, after = same.runs["power_w"]
     assert (same.runs["equal_rate_saving_pct"][1] > 0) == (before > after)
+
+
+@pytest.mark.parametrize(
+    ("latencies", "said"),
+    [((40.0, 45.0), "at least 10.00 % faster"), ((40.0, 51.0), "at most 2.00 % slower")],
+)
+def test_the_slowest_of_several_is_told(latencies: tuple[float, float], said: str):
+    rows = [
+        row(name, energy, latency, workload=workload)
+        for workload, ours in zip("ab", latencies, strict=True)
+        for name, energy, latency in (("single-thread", 100.0, 50.0), ("cache-aware", 60.0, ours))
+    ]
+    assert said in verdict(related("storage", rows)).sentences[0]

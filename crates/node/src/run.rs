@@ -291,11 +291,12 @@ fn window(arrivals: &Arrivals, options: Options) -> Result<Window, RunError> {
     };
     let shortest_s = 1e-9 * SLICES as f64;
     if !(shortest_s..1e6).contains(&length_s) {
-        let message = format!("a run of {length_s:.3} s, expected 1e-7 to 1e6 s");
+        let message = format!("a run of {length_s:.3} s, expected 1e-7 s to less than 1e6 s");
         return Err(RunError::Arrivals(message));
     }
     if let Arrivals::Mmpp { stays_s: [first, second], .. } = arrivals {
-        let (both_s, least) = (first + second, (first + second) * arrivals.rate());
+        let both_s = first + second;
+        let least = (both_s * arrivals.rate()).ceil() + 1.0;
         if length_s < both_s {
             let message = format!(
                 "a run of {length_s:.3} s, expected {both_s} s or more, so that both loads come: \
