@@ -210,7 +210,7 @@ class _Found:
         more = search.keeping("today")
         while True:
             self.results = question.play(finalists, requests)
-            self.group = _group(self.results)
+            self.group = _group(self.results, question.goal_us)
             self.today = self._best("today")
             more = [name for name in more if name not in self.group.rows]
             if self.keeps(self.today) or not more:
@@ -269,6 +269,13 @@ class _Found:
         )
 
     @property
+    def service(self) -> str:
+        """Returns the service's name, of a file without its folder and its ending."""
+        name = self.question.job.workload.partition("@")[0]
+        file = name.rpartition("/")[2]
+        return file.removesuffix(".toml").removesuffix(".profile") if file != name else name
+
+    @property
     def goal(self) -> str:
         us = self.question.goal_us
         if us is None:
@@ -277,9 +284,8 @@ class _Found:
 
     def _set(self) -> list[str]:
         base, row = self.group.rows[USUAL], self.group.rows[self.today]
-        service, _, _ = str(base["workload"]).partition("@")
         rate = wording.count(base["offered_per_s"])
-        where = f"{service} at {base['load_pct']:.3g} % load ({rate} requests a second)"
+        where = f"{self.service} at {base['load_pct']:.3g} % load ({rate} requests a second)"
         if not self.keeps(self.today):
             line = f"Nothing that can be had today serves {where} {self.goal}"
             if row["latency_p99_us"] is None or self.question.goal_us is None:
@@ -392,9 +398,8 @@ class _Found:
         known = provenance(self.question.job)
         assumed = sum(value.is_assumed for value in known)
         base = self.group.rows[USUAL]
-        service, _, _ = str(base["workload"]).partition("@")
         units = wording.count(base["units"])
-        line = f"All of it is modelled, from the profile of {service} and {units} requests a run; "
+        line = f"All of it is modelled, from the profile of {self.service} and {units} requests a run; "
         line += f"{assumed} of the {len(known)} numbers of {base['machine']} are assumptions"
         if assumptions.is_empty():
             return [f"{line}."]
@@ -465,10 +470,11 @@ def _silent(_: str) -> None:
     """Ignores a line about the progress of the search."""
 
 
-def _group(results: Results) -> Group:
+def _group(results: Results, goal_us: float | None) -> Group:
     slices = results.tables.get("slices")
     whose = (results.world, results.baseline, results.baseline_machine)
     (group,) = groups(results.runs, slices, *whose, results.tables.get("ledger"))
+    group.goal_us = goal_us
     return group
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -183,12 +184,14 @@ class Group:
 
     Attributes:
         rows: the row of each technique, a mean over seeds.
+        goal_us: longest 99th percentile, in place of limits that are relative to the baseline.
     """
 
     world: str
     baseline: str
     rows: dict[str, Row]
     runs: dict[str, list[Run]] = field(default_factory=dict[str, list[Run]])
+    goal_us: float | None = None
     known: dict[tuple[str, str], Saving | None] = field(
         default_factory=dict[tuple[str, str], "Saving | None"]
     )
@@ -268,6 +271,9 @@ class Group:
     @cached_property
     def limit(self) -> tuple[float, float]:
         """How long a mean latency and a 99th percentile may be, over the baseline's."""
+        if self.goal_us is not None:
+            known = self.rows[self.baseline]["latency_p99_us"]
+            return inf, self.goal_us / known if known else inf
         mean, p99 = 1 + SLOWER_PCT / 100, 1 + P99_PCT / 100
         default = usual(self.world)
         if default not in self.rows or default == self.baseline:
