@@ -399,8 +399,10 @@ class _Found:
         assumed = sum(value.is_assumed for value in known)
         base = self.group.rows[USUAL]
         units = wording.count(base["units"])
-        line = f"All of it is modelled, from the profile of {self.service} and {units} requests a run; "
-        line += f"{assumed} of the {len(known)} numbers of {base['machine']} are assumptions"
+        line = (
+            f"All of it is modelled, from the profile of {self.service} and {units} requests a run"
+        )
+        line += f"; {assumed} of the {len(known)} numbers of {base['machine']} are assumptions"
         if assumptions.is_empty():
             return [f"{line}."]
         path, low, high = assumptions.select("path", "low_pct", "high_pct").row(0)
