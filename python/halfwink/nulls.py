@@ -145,7 +145,8 @@ class _File:
         other = self.targets.get(name)
         if other is None:
             near = get_close_matches(name, self.targets, 1)
-            raise self._error(target["id"], f"`{name}`", f"a target such as `{near[0]}`")
+            hint = f"a target such as `{near[0]}`" if near else "a target of this work"
+            raise self._error(target["id"], f"`{name}`", hint)
         if not is_given(other) or not is_number(other):
             expected = "a number that is calibrated, input or arithmetic"
             raise self._error(target["id"], f"`{name}`", expected)

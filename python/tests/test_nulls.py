@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_claims as claims
 
 from halfwink import HalfwinkError, nulls, score
 from halfwink.library import library, root
@@ -15,17 +16,7 @@ from halfwink.library import library, root
 
 def target(name: str, published: Any, **changes: Any) -> dict[str, Any]:
     """A target of a work `tap`."""
-    made = {
-        "id": f"tap/{name}",
-        "area": "gating",
-        "unit": "claim" if isinstance(published, bool) else "%",
-        "neutral": 1.0 if changes.get("unit") == "x" else 0.0,
-        "published": published,
-        "class": "quantitative",
-        "contradicted": False,
-        "compute": {"calibrated": changes.pop("calibrated", False)},
-    }
-    return made | changes
+    return claims.target(name, published, area="gating", **changes)
 
 
 #: A table with a calibrated column, two predicted ones and a claim.
@@ -79,6 +70,7 @@ def test_first_rule_that_fits_gives_the_value(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('"[T1/$1/base]"', '"[T1/$1/tap-2]"', "T1/mcf/tap-2`, expected a target such as"),
+        ('"[T1/$1/base]"', '"[zzzzzz]"', "`zzzzzz`, expected a target of this work"),
         ('"[T1/$1/base]"', '"[T1/lbm/tap]"', "expected a number that is calibrated, input or"),
         ('["**"]', '["T2/**"]', "it does nothing`: found no predicted target"),
         ('"T1/helps"', '"T1/help"', "`unchanged` for a claim, expected true or false"),
