@@ -18,7 +18,16 @@ import polars as pl
 
 from halfwink import wording
 from halfwink.comparison import NODE, default_machine
-from halfwink.composition_search import FINALISTS, REPORTED, SCREENED, USUAL, Question, Search
+from halfwink.composition_search import (
+    FINALISTS,
+    REPORTED,
+    SCREENED,
+    USUAL,
+    Question,
+    Search,
+    is_possible,
+    needs_at_most,
+)
 from halfwink.costs import compared, cost_of, percents
 from halfwink.errors import HalfwinkError
 from halfwink.executors import Executor, Submits
@@ -26,11 +35,10 @@ from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
 from halfwink.judgement import AS_GOOD_PCT, NEEDS, P99_PCT, SLOWER_PCT, Group, groups, how, needs
 from halfwink.library import root
-from halfwink.paired import Saving
 from halfwink.results import Results
 from halfwink.store import RunStore, temporary_store
 from halfwink.studies import keep
-from halfwink.verdict import HOURS_A_YEAR, WITH
+from halfwink.verdict import HOURS_A_YEAR, WITH, Judged
 
 if TYPE_CHECKING:
     import altair as alt
@@ -186,12 +194,12 @@ def advise(
     folder = place(out) if out is not None else None
     kept = temporary_store() if folder is None else nullcontext(RunStore(folder / "runs"))
     with kept as store:
-        tell = progress or _silent
-        question = Question(job, p99_us, store, executor, tell)
+        question = Question(job, p99_us, store, executor, progress)
         search = Search.of(question)
         search.run("today" if today else "silicon")
         found = _Found(question, search, today, requests)
-        tell("assumptions: each at two other values")
+        if progress is not None:
+            progress("assumptions: each at two other values")
         advice = found.advice(servers)
     if folder is not None:
         keep(folder, advice.results, f"# advice for {job.workload} on {on}\n")
@@ -203,7 +211,6 @@ class _Found:
 
     def __init__(self, question: Question, search: Search, only_today: bool, requests: int) -> None:
         self.question, self.search = question, search
-        self.requests = requests
         self.needs = NEEDS[:1] if only_today else NEEDS[:3]
         finalists = [name for need in self.needs for name in search.finalists(need)]
         # What just keeps the goal in a short run may break it in a long one: then the next ones.
@@ -211,6 +218,7 @@ class _Found:
         while True:
             self.results = question.play(finalists, requests)
             self.group = _group(self.results, question.goal_us)
+            self.judged = Judged(self.group)
             self.today = self._best("today")
             more = [name for name in more if name not in self.group.rows]
             if self.keeps(self.today) or not more:
@@ -232,16 +240,15 @@ class _Found:
     def _best(self, need: str) -> str:
         """Returns the one that `Group.best` chooses of those that keep the goal, or else the one
         whose 99th percentile is the shortest."""
-        most = NEEDS.index(need)
-        names = [n for n in self.group.rows if NEEDS.index(needs(n, NODE)) <= most]
+        names = [name for name in self.group.rows if needs_at_most(name, need)]
         kept = [name for name in names if self.keeps(name)]
         if not kept:
             return min(names, key=lambda n: self.group.rows[n]["latency_p99_us"] or float("inf"))
         best = self.group.best(kept, USUAL)
         if best is None:
             return USUAL
-        is_little = self.saved(best, USUAL).value < AS_GOOD_PCT or not self.group.beats(best, USUAL)
-        return USUAL if USUAL in kept and is_little else best
+        is_worth_it = self.judged.saved(best, USUAL).beats(AS_GOOD_PCT)
+        return best if is_worth_it or USUAL not in kept else USUAL
 
     def advice(self, servers: int | None) -> Advice:
         is_kept = self.keeps(self.today)
@@ -296,7 +303,7 @@ class _Found:
         if self.today == USUAL:
             line = f"Keep {USUAL}, Linux' default: for {where} no other composition of today"
             return [f"{line} saves {AS_GOOD_PCT:g} % {self.goal}."]
-        line = f"Set {self.today}: for {where} it {compared(self.saved(self.today, USUAL))}"
+        line = f"Set {self.today}: for {where} it {compared(self.judged.saved(self.today, USUAL))}"
         line += f" against {USUAL}, {cost_of(self.group, self.today, USUAL)}"
         if not self.keeps(USUAL):
             line += f"; {USUAL} does not keep the goal ({self._p99(USUAL)})"
@@ -305,30 +312,29 @@ class _Found:
     def _leaner(self) -> list[str]:
         """Returns the composition that takes about as much, a little less, and answers later."""
         rows = self.group.rows
-        today = [n for n in rows if needs(n, NODE) == "today" and self.keeps(n)]
-        name = min(today, key=lambda n: rows[n]["energy_j_per_unit"])
-        saved = self.saved(name, self.today)
+        name = min(self._kept_today(), key=lambda n: rows[n]["energy_j_per_unit"])
+        saved = self.judged.saved(name, self.today)
         if name == self.today or not saved.beats(0.1):
             return []
         line = f"The least energy has {name}, {saved.value:.2f} % less"
         return [f"{line}, {cost_of(self.group, name, self.today)}: about as good, and later."]
 
-    def saved(self, ours: str, base: str) -> Saving:
-        """Returns what one composition saves against another."""
-        return self.group.saving(ours, base) or Saving(0.0)
+    def _kept_today(self) -> list[str]:
+        """Returns finalists of today that keep the goal."""
+        return [n for n in self.group.rows if needs_at_most(n, "today") and self.keeps(n)]
 
     def _p99(self, name: str) -> str:
         return f"p99 {wording.duration(self.group.rows[name]['latency_p99_us'])}"
 
     def _fleet(self, servers: int | None) -> list[str]:
         base, row = self.group.rows[USUAL], self.group.rows[self.today]
-        if base.get("power_basis") == "assumed":
+        if self.judged.is_assumed:
             return [f"Watts of {base['machine']} are assumed: no kWh are told."]
-        about = "about " if base.get("power_basis") == "estimated" else ""
         watts = base["power_w"] - row["power_w"]
         kwh = abs(watts) * HOURS_A_YEAR / 1000
         verb = "saves" if watts >= 0 else "costs"
-        line = f"At this load that {verb} {about}{wording.si(abs(watts))}W of a server's "
+        changed = f"{self.judged.about}{wording.si(abs(watts))}W"
+        line = f"At this load that {verb} {changed} of a server's "
         line += f"{wording.si(base['power_w'])}W: {wording.count(kwh)} kWh a year"
         if servers is not None and servers > 1:
             fleet = wording.count(servers * kwh)
@@ -338,18 +344,18 @@ class _Found:
     def _runner_up(self) -> list[str]:
         if self.today == USUAL:
             return []
-        today = [n for n in self.group.rows if needs(n, NODE) == "today" and self.keeps(n)]
-        name = self.group.best([n for n in today if n not in (USUAL, self.today)], USUAL)
+        others = [name for name in self._kept_today() if name != self.today]
+        name = self.group.best(others, USUAL)
         if name is None:
             return []
         cost = cost_of(self.group, name, self.today)
-        beside = f"beside {self.today} it {compared(self.saved(name, self.today))}, {cost}"
+        beside = f"beside {self.today} it {compared(self.judged.saved(name, self.today))}, {cost}"
         return [f"Runner-up: {name}: {beside}."]
 
     def _beyond(self) -> list[str]:
         lines: list[str] = []
         for need, name in self.steps:
-            saved = percents(self.saved(name, self.today))
+            saved = percents(self.judged.saved(name, self.today))
             line = f"{WITH[need]}, {name} would use {saved} less than {self.today}, "
             line += f"{cost_of(self.group, name, self.today)}; it needs {how(name, NODE)}."
             lines.append(line)
@@ -361,7 +367,7 @@ class _Found:
             name = self._best(need)
             if need in self.needs and self.keeps(name):
                 line = f"{WITH[need]}, {name} would: {self._p99(name)}, it "
-                line += f"{compared(self.saved(name, USUAL))} against {USUAL}"
+                line += f"{compared(self.judged.saved(name, USUAL))} against {USUAL}"
                 return [f"{line}; it needs {how(name, NODE)}."]
         if len(self.needs) == 1:
             return []
@@ -418,7 +424,9 @@ class _Found:
         rows: list[dict[str, Any]] = []
         for value in provenance(self.question.job):
             changes = value.changes() if value.is_assumed else []
-            if not changes or not _is_possible(self.question.job, changes):
+            job = self.question.job
+            changed = [replace(job, set=(*job.set, change)) for change in changes]
+            if not changed or not all(map(is_possible, changed)):
                 continue
             played = [(), *((one,) for one in changes)]
             found = self.question.play([self.today], SCREENED, played)
@@ -434,7 +442,7 @@ class _Found:
     ) -> dict[str, Any]:
         unchanged, *runs = found.runs.filter(technique=self.today).to_dicts()
         # Short runs tell by how much the saving moves, the long one what it is.
-        off = self.saved(self.today, USUAL).value - unchanged["energy_saving_pct"]
+        off = self.judged.saved(self.today, USUAL).value - unchanged["energy_saving_pct"]
         savings = [run["energy_saving_pct"] + off for run in runs]
         return {
             "path": value.path,
@@ -468,26 +476,12 @@ def _line(part: str) -> str:
     return line
 
 
-def _silent(_: str) -> None:
-    """Ignores a line about the progress of the search."""
-
-
 def _group(results: Results, goal_us: float | None) -> Group:
     slices = results.tables.get("slices")
     whose = (results.world, results.baseline, results.baseline_machine)
     (group,) = groups(results.runs, slices, *whose, results.tables.get("ledger"))
     group.goal_us = goal_us
     return group
-
-
-def _is_possible(job: Job, changes: Sequence[tuple[str, str]]) -> bool:
-    """Returns whether the server's file allows these values."""
-    try:
-        for change in changes:
-            Job(job.world, job.workload, job.machine, job.technique, (*job.set, change)).prepare()
-    except HalfwinkError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

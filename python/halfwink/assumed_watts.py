@@ -65,6 +65,7 @@ def is_uncertain() -> pl.Expr:
 def _part(component: str) -> str:
     """The kind of a component: all of a kind (cores, third levels of dies) have one multiple, and
     cores for the kernel are cores."""
+    # The 3 of `l3` is a part of the name.
     numbered = re.fullmatch(r"(.*[^l\d])\d+", component)
     kind = numbered[1] if numbered else component
     return "core" if kind == "os" else kind

@@ -105,7 +105,7 @@ class Search:
             if technique["available"] == "bound" or name in OF_PROGRAMS:
                 continue
             names = _with_parameters(name, question.goal_us)
-            options[family] += [name for name in names if _is_playable(question.job, name)]
+            options[family] += [n for n in names if is_possible(replace(question.job, technique=n))]
         return Search(question, options)
 
     def run(self, most: str) -> None:
@@ -113,10 +113,7 @@ class Search:
         beam: list[Point] = [("",) * len(FAMILIES)]
         for need in NEEDS[: NEEDS.index(most) + 1]:
             allowed = {
-                family: [
-                    "",
-                    *(o for o in options if NEEDS.index(needs(o, NODE)) <= NEEDS.index(need)),
-                ]
+                family: ["", *(option for option in options if needs_at_most(option, need))]
                 for family, options in self.options.items()
             }
             beam = self._climb(beam, allowed)
@@ -133,27 +130,29 @@ class Search:
             }
             self._play(sorted(around))
             known = [p for p in sorted(around | set(beam)) if name_of(p) in self.rows]
-            found = sorted(known, key=self._rank)[:BEAM]
-            if not self._is_better(found[0], min(beam, key=self._rank)):
+            found = sorted(known, key=lambda point: self._rank(name_of(point)))[:BEAM]
+            if not self._is_better(found, beam):
                 return found
             beam = found
 
-    def _rank(self, point: Point) -> tuple[bool, float, int]:
+    def _rank(self, name: str) -> tuple[bool, float, int]:
         """Returns the sort key of a composition: those that keep the goal come first and by energy,
         others by their p99, and of those that agree in four digits the one with the fewest
         techniques."""
-        row = self.rows[name_of(point)]
+        row = self.rows[name]
         keeps = self.question.keeps(row)
         cost = row["energy_j_per_unit"] if keeps else row["latency_p99_us"] or float("inf")
-        return not keeps, float(f"{cost:.4g}"), sum(map(bool, point))
+        return not keeps, float(f"{cost:.4g}"), 0 if name == USUAL else 1 + name.count("+")
 
-    def _is_better(self, ours: Point, theirs: Point) -> bool:
-        (misses, cost, _), (missed, before, _) = self._rank(ours), self._rank(theirs)
+    def _is_better(self, ours: Sequence[Point], theirs: Sequence[Point]) -> bool:
+        """Returns whether the best of some compositions is better than the best of others."""
+        ranks = (min(self._rank(name_of(point)) for point in points) for points in (ours, theirs))
+        (misses, cost, _), (missed, before, _) = ranks
         return misses < missed or (misses == missed and cost < (1 - BETTER) * before)
 
     def _play(self, points: Sequence[Point]) -> None:
         new = [n for n in dict.fromkeys(map(name_of, points)) if n not in self.rows]
-        new = [n for n in new if _is_playable(self.question.job, n)]
+        new = [n for n in new if is_possible(replace(self.question.job, technique=n))]
         if not new:
             return
         if self.question.tell is not None:
@@ -174,29 +173,24 @@ class Search:
     def finalists(self, need: str) -> list[str]:
         """Returns compositions that need no more than ``need``: those with the least energy, and of
         those that take about as much the ones that answer soonest."""
-        points = self._useful(need)
-        by_energy = sorted(points, key=self._rank)
+        by_energy = self._useful(need)
         if not by_energy:
             return []
         misses, least, _ = self._rank(by_energy[0])
-        near = [
-            p for p in by_energy if self._rank(p)[:2] <= (misses, least * (1 + AS_GOOD_PCT / 100))
-        ]
-        soonest = sorted(near, key=lambda p: self.rows[p[0]]["latency_mean_us"])
-        chosen = [*by_energy[:FINALISTS], *soonest[:FINALISTS]]
-        return list(dict.fromkeys(point[0] for point in chosen))
+        most = (misses, least * (1 + AS_GOOD_PCT / 100))
+        near = [name for name in by_energy if self._rank(name)[:2] <= most]
+        soonest = sorted(near, key=lambda name: self.rows[name]["latency_mean_us"])
+        return list(dict.fromkeys([*by_energy[:FINALISTS], *soonest[:FINALISTS]]))
 
     def keeping(self, need: str) -> list[str]:
         """Returns compositions that need no more than ``need`` and keep the goal, by energy."""
-        kept = [p for p in self._useful(need) if self.question.keeps(self.rows[p[0]])]
-        return [point[0] for point in sorted(kept, key=self._rank)]
+        return [name for name in self._useful(need) if self.question.keeps(self.rows[name])]
 
-    def _useful(self, need: str) -> list[Point]:
+    def _useful(self, need: str) -> list[str]:
         """Returns compositions that need no more than ``need``, each part of which does something,
-        as points that have their names."""
-        most = NEEDS.index(need)
-        names = [n for n in self.rows if n != USUAL and NEEDS.index(needs(n, NODE)) <= most]
-        return [(n, *("",) * (len(FAMILIES) - 1)) for n in names if not self._is_idle_part(n)]
+        the best first."""
+        names = [n for n in self.rows if n != USUAL and needs_at_most(n, need)]
+        return sorted((n for n in names if not self._is_idle_part(n)), key=self._rank)
 
     def _is_idle_part(self, name: str) -> bool:
         """Returns whether a composition has a technique without which it is as good."""
@@ -216,6 +210,11 @@ def name_of(point: Point) -> str:
     return "+".join(option for option in point if option) or USUAL
 
 
+def needs_at_most(composition: str, need: str) -> bool:
+    """Returns whether a composition needs no more than this: today, a changed kernel, silicon."""
+    return NEEDS.index(needs(composition, NODE)) <= NEEDS.index(need)
+
+
 def _with_parameters(technique: str, goal_us: float | None) -> list[str]:
     """Returns a technique with each value that is searched."""
     if technique == "packing":
@@ -226,9 +225,10 @@ def _with_parameters(technique: str, goal_us: float | None) -> list[str]:
     return [technique]
 
 
-def _is_playable(job: Job, technique: str) -> bool:
+def is_possible(job: Job) -> bool:
+    """Returns whether a job can be prepared: its machine has all that its names need."""
     try:
-        replace(job, technique=technique).prepare()
+        job.prepare()
     except HalfwinkError:
         return False
     return True

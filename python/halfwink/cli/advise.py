@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from textwrap import fill
 from typing import Annotated, Any
@@ -101,7 +100,7 @@ def advise(
         print_json("advise", _document(found))
     else:
         _print(found)
-    say(f"runs: {os.fspath(folder) if isinstance(folder, Path) else folder}", quiet=quiet)
+    say(f"runs: {folder}", quiet=quiet)
     if plot is not None:
         save_chart(found.chart(), plot, quiet=quiet)
     return 0
