@@ -6,6 +6,7 @@ res = hw.compare("nginx", techniques=["tap", "mapg-counter"], machine="ev6-16")
 res.table()  # polars DataFrame
 res.chart()  # altair chart
 hw.advise("nginx", load="30%", p99_us=2000)  # what to set
+hw.idle("gaps.txt")  # what each idle policy would have made of recorded idle times
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
 hw.capture("nginx")  # a trace of one's own, in nginx.hwt
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         hybrid_experiments,
         hybrid_year,
     )
+    from halfwink.idle_gaps import IdleGaps, idle
     from halfwink.io_paths import io_path
     from halfwink.jobs import Job
     from halfwink.live_router import LiveRouter
@@ -87,6 +89,7 @@ _HOMES = {
     "ServiceProfile": "service",
     "StorageCalibration": "block_calibration",
     "StudyRun": "studies",
+    "IdleGaps": "idle_gaps",
     "Switching": "switching",
     "__version__": "_core",
     "Beside": "logs",
@@ -107,6 +110,7 @@ _HOMES = {
     "fabric": "circuits",
     "hybrid_experiments": "hybrid",
     "hybrid_year": "hybrid",
+    "idle": "idle_gaps",
     "io_path": "io_paths",
     "machines": "catalogue",
     "mutants": "mutation",
@@ -143,6 +147,7 @@ __all__ = [
     "HalfwinkError",
     "HostCalibration",
     "HybridExperiments",
+    "IdleGaps",
     "Interrupted",
     "Job",
     "LiveRouter",
@@ -182,6 +187,7 @@ __all__ = [
     "fabric",
     "hybrid_experiments",
     "hybrid_year",
+    "idle",
     "io_path",
     "machines",
     "mutants",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 __version__: str
@@ -161,6 +162,18 @@ def sample(
     skip: int = 0,
     seed: int = 1,
     precision_pct: float | None = None,
+) -> dict[str, Any]: ...
+def idle(
+    library: Library,
+    control: RunControl,
+    file: Path,
+    machine: str,
+    set: _Pairs,
+    techniques: list[str],
+    *,
+    limit_us: float | None,
+    states: list[str],
+    any_bad: bool,
 ) -> dict[str, Any]: ...
 def worlds() -> list[dict[str, Any]]: ...
 def techniques() -> list[dict[str, Any]]: ...
@@ -340,7 +353,7 @@ def allowed_cpus() -> list[int]: ...
 def die_with_parent() -> None: ...
 
 class IdleWatch:
-    def __init__(self, mechanism: str | None = None) -> None: ...
+    def __init__(self, mechanism: str | None = None, record: Path | None = None) -> None: ...
     def end(self) -> dict[str, Any]: ...
 
 def measure(

@@ -175,6 +175,7 @@ def idle(
     command: Sequence[str] = (),
     *,
     mechanism: str | None = None,
+    record: Path | None = None,
 ) -> tuple[int, dict[str, Any]]:
     """Watches how long CPUs are idle, exactly and as a logarithmic histogram tells (Mogul 2007).
 
@@ -183,6 +184,7 @@ def idle(
         command: a program to run meanwhile; if it runs longer than ``seconds``, it goes on unseen.
         mechanism: ``switch-records`` (needs root or CAP_PERFMON) or ``spinners``; the first that is
             allowed if none is named.
+        record: file to which each idle time is written, for `halfwink idle`.
 
     Returns:
         The command's exit status (0 without one), and what was found: times in seconds.
@@ -192,7 +194,7 @@ def idle(
     """
     if command and shutil.which(command[0]) is None:
         raise HalfwinkError(f"{command[0]}: no such program")
-    watch = _core.IdleWatch(mechanism)
+    watch = _core.IdleWatch(mechanism, record)
     if not command:
         time.sleep(1.0 if seconds is None else seconds)
         return 0, watch.end()

@@ -11,7 +11,7 @@ pub type Feature = (&'static str, String);
 #[must_use]
 pub fn features() -> Vec<Feature> {
     let constant = if clock::is_constant() { "" } else { "its rate may change" };
-    let records = Watch::begin(Some(Mechanism::SwitchRecords)).map(Watch::end).err();
+    let records = Watch::begin(Some(Mechanism::SwitchRecords), None).and_then(Watch::end).err();
     vec![
         ("constant time-stamp counter", constant.to_owned()),
         ("switch records", records.unwrap_or_default()),

@@ -13,7 +13,7 @@ use crate::run::RunError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resting {
     pub(crate) state: usize,
-    /// When the governor's timer is due.
+    /// Time at which the governor's timer is due.
     pub(crate) due: Time,
     /// Whether that timer is an interrupt that wakes the core.
     pub(crate) wakes: bool,
@@ -38,6 +38,15 @@ pub(crate) struct Governor {
     is_gated: bool,
 }
 
+/// Returns whether an action asks for the deeper of two states; none if it asks for neither.
+fn gates(action: gating::Action) -> Option<bool> {
+    match action {
+        gating::Action::Gate => Some(true),
+        gating::Action::Rest { state } => Some(state > 0),
+        _ => None,
+    }
+}
+
 impl Governor {
     pub(crate) fn new(idler: Idler) -> Governor {
         let kind = match idler {
@@ -57,7 +66,7 @@ impl Governor {
             Kind::Gate { host, halted, gated } => {
                 let mut is_gated = false;
                 host.deliver(now, &gating::Event::IdleBegin, |_, action| {
-                    is_gated |= action == gating::Action::Gate;
+                    is_gated = gates(action).unwrap_or(is_gated);
                 });
                 self.is_gated = is_gated;
                 let state = if is_gated { *gated } else { *halted };
@@ -75,13 +84,13 @@ impl Governor {
         }
     }
 
-    /// A timer that wakes nobody is due.
+    /// A timer that leaves the core asleep is due.
     pub(crate) fn ring(&mut self, now: Time) -> Result<Resting, RunError> {
         let Kind::Gate { host, halted, gated } = &mut self.kind else {
             return Err(RunError::Misled("its timer is a tick, which wakes the core"));
         };
         let mut is_gated = self.is_gated;
-        let rang = host.ring(now, |_, action| is_gated |= action == gating::Action::Gate);
+        let rang = host.ring(now, |_, action| is_gated = gates(action).unwrap_or(is_gated));
         if rang.is_err() {
             return Err(RunError::Misled("its timer rings for ever"));
         }

@@ -25,6 +25,7 @@ mod books;
 pub mod closed_form;
 mod core;
 mod fast;
+pub mod gaps;
 mod general;
 mod governor;
 mod package;

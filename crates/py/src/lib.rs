@@ -2,6 +2,7 @@
 
 mod capping;
 mod circuits;
+mod idle;
 mod inputs;
 mod library;
 #[cfg(feature = "live")]
@@ -68,6 +69,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(library::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
+    module.add_function(wrap_pyfunction!(idle::idle, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
     module.add_function(wrap_pyfunction!(inputs::read_input, module)?)?;
     resctrl::register(module)?;

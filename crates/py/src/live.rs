@@ -103,10 +103,15 @@ pub(crate) struct IdleWatch(Option<Watch>);
 
 #[pymethods]
 impl IdleWatch {
-    /// Begins; by `switch-records`, `spinners`, or the best that is allowed.
+    /// Begins; by `switch-records`, `spinners`, or the best that is allowed. Periods are written to
+    /// `record`, if it is given.
     #[new]
-    #[pyo3(signature = (mechanism=None))]
-    fn new(py: Python<'_>, mechanism: Option<&str>) -> PyResult<IdleWatch> {
+    #[pyo3(signature = (mechanism=None, record=None))]
+    fn new(
+        py: Python<'_>,
+        mechanism: Option<&str>,
+        record: Option<PathBuf>,
+    ) -> PyResult<IdleWatch> {
         let wanted = match mechanism {
             None => None,
             Some("switch-records") => Some(Mechanism::SwitchRecords),
@@ -117,14 +122,16 @@ impl IdleWatch {
                 )))
             }
         };
-        let watch = py.detach(|| Watch::begin(wanted)).map_err(HalfwinkError::new_err)?;
+        let begun = py.detach(|| Watch::begin(wanted, record.as_deref()));
+        let watch = begun.map_err(HalfwinkError::new_err)?;
         Ok(IdleWatch(Some(watch)))
     }
 
     /// Ends; what was found. Only once.
     fn end<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let watch = self.0.take().ok_or_else(|| RunError::new_err("it has ended before"))?;
-        from_json(py, &json(&py.detach(|| watch.end()))?)
+        let found = py.detach(|| watch.end()).map_err(RunError::new_err)?;
+        from_json(py, &json(&found)?)
     }
 }
 

@@ -50,6 +50,9 @@ pub use worlds::chip::{
 };
 pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
 pub use worlds::list::{world, WORLDS};
+pub use worlds::node::{
+    ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo,
+};
 pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, YearQuestion,

@@ -17,6 +17,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("nginx --load 30% --p99 2ms", "what to set tonight, and what it hangs on"),
         ("memcached -m zen4-96 --today --json", "what can be had now, for programs"),
     ),
+    "idle": (
+        ("gaps.txt", "of perf record -a -e power:cpu_idle, then perf script > gaps.txt"),
+        ("gaps.csv -m zen4-96 -t teo,c6a --p99 50us", "two policies, and a latency limit to set"),
+    ),
     "run": (
         ("gating -o out", "a study that comes along; the same line goes on"),
         ("my.toml --executor local:2", "a file of your own, on two cores"),

@@ -136,6 +136,7 @@ def idle(
     command: Annotated[tuple[str, ...], Parameter(parse=False)] = (),
     seconds: float | None = None,
     by: str | None = None,
+    record: Path | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     quiet: Quiet = False,
@@ -151,6 +152,9 @@ def idle(
         Length of the watch in seconds (default: until the command ends, or one second).
     by
         switch-records (root or CAP_PERFMON) or spinners; else the best that is allowed.
+    record
+        File for each idle time (cpu,begin_ns,end_ns), which halfwink idle reads. Needs
+        switch-records.
     json
         Print one JSON document (on standard output; without a command only).
     out
@@ -162,12 +166,14 @@ def idle(
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 86400")
     if json and command:
         raise HalfwinkError("--json with a command: its output goes there; use -o FILE")
-    status, found = living.idle(seconds, command, mechanism=by)
+    status, found = living.idle(seconds, command, mechanism=by, record=record)
     put_json("live.idle", found, out, json=json)
     if json:
         return status
     if not (quiet and command):
         _show_idle(found, to=err_table if command else None)
+    if record is not None:
+        say(f"recorded: {record}; next: halfwink idle {record}", quiet=quiet)
     if found["fallback"]:
         say(f"by spinners: {found['fallback']}", quiet=quiet)
     return status

@@ -86,6 +86,10 @@ COMMANDS = {
         "advise:advise",
         "Find what to set for a service: the cheapest composition of techniques that keeps a goal.",
     ),
+    "idle": (
+        "idle:idle",
+        "Say what each idle policy would have made of the idle times of a recording.",
+    ),
     "run": (
         "commands:run",
         "Run a study of any world: workloads, machines, techniques and sweeps that a file "

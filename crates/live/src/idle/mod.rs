@@ -9,7 +9,8 @@
 mod perf;
 mod spin;
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -104,6 +105,7 @@ pub struct Watch {
     before: Vec<Option<f64>>,
     begun: std::time::Instant,
     cpus: Vec<u32>,
+    record: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -114,18 +116,28 @@ enum How {
 
 impl Watch {
     /// Begins to watch the CPUs that this process may use; `wanted` chooses the mechanism, else the
-    /// best that is allowed.
+    /// best that is allowed. Each period is written to `record`, if it is named, as a line of a table
+    /// with the columns `cpu,begin_ns,end_ns`; only switch records can do that.
     ///
     /// # Errors
-    /// The wanted mechanism is not allowed, in one line.
-    pub fn begin(wanted: Option<Mechanism>) -> Result<Watch, String> {
+    /// The wanted mechanism is not allowed, or the file cannot be written, in one line.
+    pub fn begin(wanted: Option<Mechanism>, record: Option<&Path>) -> Result<Watch, String> {
         let cpus: Vec<u32> = CpuSet::allowed().iter().collect();
         let mut fallback = None;
+        let wanted = match (wanted, record) {
+            (Some(Mechanism::Spinners), Some(_)) => {
+                return Err("spinners cannot record; expected switch-records".to_owned())
+            }
+            (None, Some(_)) => Some(Mechanism::SwitchRecords),
+            (wanted, _) => wanted,
+        };
+        let create = |path: &Path| File::create(path).map_err(|e| of_file(path, &e));
+        let file = record.map(create).transpose()?;
         let asked = std::time::Instant::now();
         let how = match wanted {
-            Some(Mechanism::SwitchRecords) => How::Perf(perf::Watch::begin(&cpus)?),
+            Some(Mechanism::SwitchRecords) => How::Perf(perf::Watch::begin(&cpus, file)?),
             Some(Mechanism::Spinners) => How::Spin(spin::Watch::begin(&cpus)?),
-            None => match perf::Watch::begin(&cpus) {
+            None => match perf::Watch::begin(&cpus, None) {
                 Ok(watch) => How::Perf(watch),
                 Err(why) => {
                     fallback = Some(why);
@@ -139,16 +151,24 @@ impl Watch {
             // They had to learn the counter's rate first.
             How::Spin(_) => std::time::Instant::now(),
         };
-        Ok(Watch { how, fallback, before, begun, cpus })
+        Ok(Watch { how, fallback, before, begun, cpus, record: record.map(Path::to_owned) })
     }
 
     /// Ends; what was found.
-    #[must_use]
-    pub fn end(self) -> Idle {
+    ///
+    /// # Errors
+    /// The file of periods could not be written, in one line.
+    pub fn end(self) -> Result<Idle, String> {
         let watched_s = self.begun.elapsed().as_secs_f64();
         let after: Vec<Option<f64>> = self.cpus.iter().map(|&cpu| proc_stat_s(cpu)).collect();
         let (mechanism, found) = match self.how {
-            How::Perf(watch) => (Mechanism::SwitchRecords, watch.end()),
+            How::Perf(watch) => {
+                let (found, recorded) = watch.end();
+                if let (Err(error), Some(path)) = (recorded, &self.record) {
+                    return Err(of_file(path, &error));
+                }
+                (Mechanism::SwitchRecords, found)
+            }
             How::Spin(watch) => (Mechanism::Spinners, watch.end()),
         };
         let kernel = self.before.iter().zip(&after).map(|(before, after)| {
@@ -156,8 +176,12 @@ impl Watch {
         });
         let cpus = self.cpus.iter().zip(found).zip(kernel);
         let cpus = cpus.map(|((&cpu, (periods, lost)), stat)| row(cpu, &periods, lost, stat));
-        Idle { mechanism, fallback: self.fallback, watched_s, cpus: cpus.collect() }
+        Ok(Idle { mechanism, fallback: self.fallback, watched_s, cpus: cpus.collect() })
     }
+}
+
+fn of_file(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 fn row(cpu: u32, periods: &Periods, lost: u64, proc_stat_s: Option<f64>) -> CpuIdle {
@@ -222,9 +246,9 @@ mod tests {
 
     #[test]
     fn cpus_are_watched_without_privileges() {
-        let watch = Watch::begin(Some(Mechanism::Spinners)).unwrap();
+        let watch = Watch::begin(Some(Mechanism::Spinners), None).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(200));
-        let idle = watch.end();
+        let idle = watch.end().unwrap();
         assert_eq!(idle.cpus.len(), CpuSet::allowed().iter().count());
         for cpu in &idle.cpus {
             assert!(cpu.exact_s <= idle.watched_s * 1.05, "{cpu:?}");
@@ -234,9 +258,9 @@ mod tests {
 
     #[test]
     fn switch_records_agree_with_the_kernel() {
-        let Ok(watch) = Watch::begin(Some(Mechanism::SwitchRecords)) else { return };
+        let Ok(watch) = Watch::begin(Some(Mechanism::SwitchRecords), None) else { return };
         std::thread::sleep(std::time::Duration::from_millis(300));
-        let idle = watch.end();
+        let idle = watch.end().unwrap();
         for cpu in &idle.cpus {
             assert!(cpu.exact_s <= idle.watched_s * 1.05, "{cpu:?}");
             assert_eq!(cpu.lost, 0);

@@ -1,6 +1,8 @@
 //! Idle periods from the kernel's record of every task switch (`perf_event_open` with
 //! `context_switch`): to the idle task, whose number is 0, and away from it.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -59,33 +61,54 @@ const TAIL: usize = 1032;
 pub(super) struct Watch {
     /// End of the watch by the monotonic clock; until then `u64::MAX`.
     end_ns: Arc<AtomicU64>,
-    reader: JoinHandle<Vec<Ring>>,
+    reader: JoinHandle<(Vec<Ring>, io::Result<()>)>,
 }
 
+/// Result of a watch: periods and lost records of each CPU, and whether all was recorded.
+pub(super) type Found = (Vec<(Periods, u64)>, io::Result<()>);
+
 impl Watch {
-    pub(super) fn begin(cpus: &[u32]) -> Result<Watch, String> {
+    /// Begins; each period is written to `record` as a line of a table, if there is one.
+    pub(super) fn begin(cpus: &[u32], record: Option<File>) -> Result<Watch, String> {
         let rings = cpus.iter().map(|&cpu| Ring::open(cpu)).collect::<Result<Vec<_>, _>>()?;
         let end_ns = Arc::new(AtomicU64::new(u64::MAX));
         let told = Arc::clone(&end_ns);
-        let reader = thread::spawn(move || read(rings, &told));
+        let reader = thread::spawn(move || read(rings, record, &told));
         Ok(Watch { end_ns, reader })
     }
 
-    pub(super) fn end(self) -> Vec<(Periods, u64)> {
+    pub(super) fn end(self) -> Found {
         let now = monotonic_ns();
         self.end_ns.store(now, Ordering::Release);
-        let rings = self.reader.join().unwrap_or_default();
-        rings.into_iter().map(|ring| ring.finish(now)).collect()
+        let gone = |_| (Vec::new(), Err(io::Error::other("the reader of switch records is gone")));
+        let (rings, recorded) = self.reader.join().unwrap_or_else(gone);
+        (rings.into_iter().map(|ring| ring.finish(now)).collect(), recorded)
     }
 }
 
-fn read(mut rings: Vec<Ring>, end_ns: &AtomicU64) -> Vec<Ring> {
+fn read(
+    mut rings: Vec<Ring>,
+    record: Option<File>,
+    end_ns: &AtomicU64,
+) -> (Vec<Ring>, io::Result<()>) {
+    let mut record = record.map(BufWriter::new);
+    let mut recorded = match &mut record {
+        Some(file) => file.write_all(b"cpu,begin_ns,end_ns\n"),
+        None => Ok(()),
+    };
     loop {
         // The end may be noticed late: what comes after it does not count.
         let end = end_ns.load(Ordering::Acquire);
         rings.iter_mut().for_each(|ring| ring.drain(end));
+        if let (Some(file), Ok(())) = (&mut record, &recorded) {
+            recorded = rings.iter_mut().try_for_each(|ring| ring.write(file));
+        }
+        rings.iter_mut().for_each(|ring| ring.fresh.clear());
         if end != u64::MAX {
-            return rings;
+            if let (Some(file), Ok(())) = (&mut record, &recorded) {
+                recorded = file.flush();
+            }
+            return (rings, recorded);
         }
         let mut polled: Vec<libc::pollfd> = rings
             .iter()
@@ -99,6 +122,7 @@ fn read(mut rings: Vec<Ring>, end_ns: &AtomicU64) -> Vec<Ring> {
 
 #[derive(Debug)]
 struct Ring {
+    cpu: u32,
     fd: i32,
     base: *mut u8,
     begun_ns: u64,
@@ -107,7 +131,11 @@ struct Ring {
     /// Whether no record has come yet. The first one tells whether the CPU was idle before it.
     first: bool,
     periods: Periods,
+    /// Periods that are not written yet: begin and end.
+    fresh: Vec<(u64, u64)>,
     lost: u64,
+    /// Lost records that the file does not tell of yet.
+    untold: u64,
 }
 
 // SAFETY: the mapping belongs to this object, which one thread has at a time.
@@ -146,14 +174,33 @@ impl Ring {
             return Err(format!("no room for switch records (error {})", -base));
         }
         Ok(Ring {
+            cpu,
             fd: fd as i32,
             base: base as *mut u8,
             begun_ns: monotonic_ns(),
             idle_ns: None,
             first: true,
             periods: Periods::default(),
+            fresh: Vec::new(),
             lost: 0,
+            untold: 0,
         })
+    }
+
+    fn idle(&mut self, from: u64, to: u64) {
+        self.periods.add(to.saturating_sub(from));
+        if from < to {
+            self.fresh.push((from, to));
+        }
+    }
+
+    /// Writes the periods that have ended since the last time.
+    fn write(&mut self, to: &mut impl Write) -> io::Result<()> {
+        match std::mem::take(&mut self.untold) {
+            0 => {}
+            lost => writeln!(to, "# LOST {lost}")?,
+        }
+        self.fresh.iter().try_for_each(|(from, end)| writeln!(to, "{},{from},{end}", self.cpu))
     }
 
     fn position(&self, at: usize) -> &AtomicU64 {
@@ -191,6 +238,7 @@ impl Ring {
         match kind {
             RECORD_LOST => {
                 self.lost += record[2];
+                self.untold += record[2];
                 // Where the CPU is now, nobody knows.
                 self.idle_ns = None;
             }
@@ -199,7 +247,7 @@ impl Ring {
                 if next_pid == 0 {
                     self.idle_ns = Some(at);
                 } else if let Some(since) = self.idle_ns.take() {
-                    self.periods.add(at.saturating_sub(since));
+                    self.idle(since, at);
                 }
                 self.first = false;
             }
@@ -207,7 +255,7 @@ impl Ring {
             RECORD_SWITCH_CPU_WIDE if self.first => {
                 self.first = false;
                 if record[1] as u32 == 0 {
-                    self.periods.add(record[2].saturating_sub(self.begun_ns));
+                    self.idle(self.begun_ns, record[2]);
                 }
             }
             _ => {}

@@ -1,7 +1,8 @@
 //! What a server of today does while its cores wait, by slots: one policy for each of them.
 
 use halfwink_policy::gating::{
-    AdaptiveIdle, AlwaysOn, Costs, GatingPolicy, IdleGate, Oracle, Slots,
+    AdaptiveIdle, AlwaysOn, Costs, GatingPolicy, HaltPoll, HaltPollParameters, IdleGate, Oracle,
+    Slots,
 };
 use halfwink_policy::scaling::{
     Depth, IdleParameters, IdleState, IdleStates, Menu, Polling, ScalingPolicy, Teo,
@@ -9,6 +10,7 @@ use halfwink_policy::scaling::{
 use halfwink_units::Time;
 
 use super::availability::{bound, kernel, silicon, today, usual};
+use crate::node::machine::POLL;
 use crate::node::{Announce, Dispatch, Idler, Machine, NodePart, Plan};
 use crate::{Choice, Make, Parameter, Slot, Technique};
 
@@ -163,6 +165,18 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "Linux' timer events oriented governor over all idle states of the machine",
         source: "Linux, cpuidle/governors/teo.c",
         make: idle(&[], |_, machine| governor(machine, ladder(machine), teo)),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "haltpoll",
+        available: today("cpuidle.governor=haltpoll with cpuidle_haltpoll, as guests of KVM do"),
+        title: "Linux' haltpoll governor: polls for up to 200 us before it enters C1",
+        source: "Linux, cpuidle/governors/haltpoll.c",
+        make: idle(&["c1"], |_, machine| Idler::Gate {
+            policy: Box::new(HaltPoll::new(HaltPollParameters::LINUX)),
+            halted: POLL,
+            gated: state(machine, "c1"),
+        }),
         ..ON_A_NODE
     },
     Technique {

@@ -282,7 +282,7 @@ fn again(profile: &Profile, option: &str) -> String {
 }
 
 /// Checks that the machine has the states that a composition names.
-fn check(choice: &Choice, machine: &Machine, name: &str) -> Result<(), StudyError> {
+pub(super) fn check(choice: &Choice, machine: &Machine, name: &str) -> Result<(), StudyError> {
     for (choice, part) in parts(choice) {
         let technique = choice.technique().name;
         let (cores, package) = part.needs;
@@ -303,7 +303,7 @@ fn check(choice: &Choice, machine: &Machine, name: &str) -> Result<(), StudyErro
 }
 
 /// The idle policy of a composition: what it names, or Linux' menu.
-fn idler(choice: &Choice, machine: &Machine) -> Idler {
+pub(super) fn idler(choice: &Choice, machine: &Machine) -> Idler {
     if let Some((choice, make)) = parts(choice).find_map(|(c, part)| Some((c, part.idle?))) {
         return make(choice, machine);
     }
@@ -315,7 +315,7 @@ fn idler(choice: &Choice, machine: &Machine) -> Idler {
 }
 
 /// The other slots of a composition.
-fn plan(choice: &Choice) -> Plan {
+pub(super) fn plan(choice: &Choice) -> Plan {
     let mut plan = Plan::default();
     for (choice, part) in parts(choice) {
         (part.change)(choice, &mut plan);

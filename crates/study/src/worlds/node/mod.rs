@@ -1,7 +1,9 @@
 //! Servers of today by name, service profiles by name, and the world that plays one on the other.
 
+mod gaps;
 mod job;
 
+pub use gaps::{ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo};
 pub use job::Node;
 
 use std::path::{Path, PathBuf};

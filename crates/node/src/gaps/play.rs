@@ -1,0 +1,343 @@
+//! An idle policy in the gaps of a recording.
+
+use halfwink_engine::Histogram;
+use halfwink_techniques::node::{Idler, Machine, MakeIdler, Plan};
+use halfwink_units::{Energy, Power, Time};
+
+use super::together::{of_spans, Together};
+use super::{Cpu, Gap, Recording};
+use crate::governor::{Governor, Hindsight, Resting};
+use crate::run::RunError;
+use crate::source::rank;
+use halfwink_techniques::node::machine::us;
+
+/// Judgement of a policy's first choice in a gap, by residencies, as Linux' `above` and `below`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The deepest state that the gap is long enough for.
+    Right,
+    /// A deeper one was worth it (Linux: `below`).
+    Shallow,
+    /// The gap is shorter than the state is worth (Linux: `above`).
+    Deep,
+}
+
+/// Names of verdicts, in the order of [`Outcome::count`].
+pub const VERDICTS: [&str; 3] = ["right", "shallow", "deep"];
+
+/// Result of a policy in all gaps.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Gaps by verdict: right, too shallow, too deep.
+    pub count: [u64; 3],
+    /// Gaps in which it chose first what the kernel chose, of those where that is known.
+    pub agrees: u64,
+    /// Energy beyond the best state of each gap, by verdict.
+    pub lost: [Energy; 3],
+    /// Energy of the CPUs in gaps, with wake-ups and ticks.
+    pub energy: Energy,
+    /// Time in each idle state, `poll` first.
+    pub states: Vec<Time>,
+    /// Time in which CPUs wake.
+    pub waking: Time,
+    /// Ticks that woke an idle CPU.
+    pub ticks: u64,
+    /// Time that what ends a gap waits for the CPU to wake.
+    pub latency: Histogram,
+    /// Gaps that were over before the CPU had slept: it was still waking from the one before.
+    pub swallowed: u64,
+    /// Sleep of what CPUs share, if the policy lets it.
+    pub package: Option<Together>,
+}
+
+impl Outcome {
+    fn add(&mut self, other: &Outcome) {
+        for n in 0..VERDICTS.len() {
+            self.count[n] += other.count[n];
+            self.lost[n] += other.lost[n];
+        }
+        self.agrees += other.agrees;
+        self.energy += other.energy;
+        self.states.resize(self.states.len().max(other.states.len()), Time::ZERO);
+        for (all, one) in self.states.iter_mut().zip(&other.states) {
+            *all += *one;
+        }
+        self.waking += other.waking;
+        self.ticks += other.ticks;
+        self.latency.add(&other.latency);
+        self.swallowed += other.swallowed;
+    }
+}
+
+/// A state as gaps are judged by it.
+#[derive(Clone, Copy)]
+struct Candidate {
+    state: usize,
+    residency: Time,
+}
+
+/// Least energy of a gap over some states, and the state.
+fn least(machine: &Machine, states: &[Candidate], length: Time, rank: f64) -> (Energy, usize) {
+    let of = |candidate: &Candidate| {
+        let wake = wake(machine, candidate.state, rank);
+        let power = machine.states[candidate.state].power;
+        (power * length + machine.waking * wake, candidate.state)
+    };
+    states.iter().map(of).min().unwrap_or((Energy(0), 0))
+}
+
+/// Time to leave a state.
+fn wake(machine: &Machine, state: usize, rank: f64) -> Time {
+    let [low, high] = machine.states[state].wake;
+    low + Time(((high - low).0 as f64 * rank) as u64)
+}
+
+/// Number of a gap among all, which draws the same wake-up under every policy.
+fn id(cpu: u32, gap: usize) -> u64 {
+    u64::from(cpu) << 40 | gap as u64
+}
+
+/// States on sale and, of those that are not, the ones that a policy chooses from.
+fn candidates(machine: &Machine, own: &[usize]) -> Vec<Candidate> {
+    let states = machine.spec().idle_states.iter().enumerate();
+    let on_sale = states.filter(|(n, state)| !state.proposed || own.contains(&(n + 1)));
+    let poll = Candidate { state: 0, residency: Time::ZERO };
+    let mut all = vec![poll];
+    all.extend(on_sale.map(|(n, s)| Candidate { state: n + 1, residency: us(s.residency_us) }));
+    all
+}
+
+/// States that a policy chooses from.
+fn own(idler: &Idler) -> Vec<usize> {
+    match idler {
+        Idler::Gate { halted, gated, .. } => vec![*halted, *gated],
+        Idler::Rest { depths, .. } => depths.to_vec(),
+    }
+}
+
+/// Energy of the best state in every gap, known beforehand: what no policy can go below with the
+/// states on sale.
+#[must_use]
+pub fn best(machine: &Machine, recording: &Recording) -> Outcome {
+    let states = candidates(machine, &[]);
+    let mut found =
+        Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() };
+    for cpu in &recording.cpus {
+        for (n, gap) in cpu.gaps.iter().enumerate() {
+            let rank = rank(id(cpu.number, n));
+            let (energy, state) = least(machine, &states, gap.length(), rank);
+            found.energy += energy;
+            found.states[state] += gap.length();
+            found.waking += wake(machine, state, rank);
+            found.count[Verdict::Right as usize] += 1;
+            // It knows when the gap ends, so it wakes before.
+            found.latency.record(Time::ZERO);
+        }
+    }
+    found
+}
+
+/// Plays the states that the kernel chose; gaps without one, or with one that `kernel` does not
+/// have, are left out.
+#[must_use]
+pub fn recorded(machine: &Machine, recording: &Recording, kernel: &[usize]) -> Outcome {
+    let states = candidates(machine, kernel);
+    let mut found =
+        Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() };
+    for cpu in &recording.cpus {
+        for (n, gap) in cpu.gaps.iter().enumerate() {
+            let Some(&state) = gap.state.and_then(|number| kernel.get(usize::from(number))) else {
+                continue;
+            };
+            let (length, rank) = (gap.length(), rank(id(cpu.number, n)));
+            let wake = wake(machine, state, rank);
+            let spent = machine.states[state].power * length + machine.waking * wake;
+            let verdict = verdict(&states, state, length) as usize;
+            let (least, _) = least(machine, &states, length, rank);
+            found.count[verdict] += 1;
+            found.lost[verdict] += Energy(spent.0.saturating_sub(least.0));
+            found.agrees += 1;
+            found.energy += spent;
+            found.states[state] += length;
+            found.waking += wake;
+            found.latency.record(wake);
+        }
+    }
+    found
+}
+
+/// Plays a policy for each CPU in the gaps of a recording; `kernel` has the machine's states by
+/// their numbers in the kernel that was recorded.
+///
+/// # Errors
+/// If the policy asks for what a core cannot do, or the machine has no such package state.
+pub fn play(
+    machine: &Machine,
+    recording: &Recording,
+    kernel: &[usize],
+    plan: &Plan,
+    make: MakeIdler,
+) -> Result<Outcome, RunError> {
+    let package =
+        match &plan.package {
+            Some(name) => Some(machine.package(name).ok_or_else(|| {
+                RunError::Plan(format!("the machine has no package state `{name}`"))
+            })?),
+            None => None,
+        };
+    let needs = package.as_ref().map(|package| package.needs);
+    let mut all = Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() };
+    let mut deep: Vec<(Time, Time)> = Vec::new();
+    for (n, cpu) in recording.cpus.iter().enumerate() {
+        let idler = make(n);
+        let states = candidates(machine, &own(&idler));
+        let mut player = Player {
+            machine,
+            states,
+            governor: Governor::new(idler),
+            ready: Time::ZERO,
+            needs,
+            deep: Vec::new(),
+            kernel,
+            found: Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() },
+        };
+        player.cpu(cpu)?;
+        deep.append(&mut player.deep);
+        all.add(&player.found);
+    }
+    if let Some(package) = package {
+        all.package = Some(of_spans(deep.into_iter(), recording.cpus.len(), package.enter));
+    }
+    Ok(all)
+}
+
+struct Player<'a> {
+    machine: &'a Machine,
+    states: Vec<Candidate>,
+    governor: Governor,
+    /// Time at which the CPU had woken from the gap before.
+    ready: Time,
+    /// State from which on a rest lets what CPUs share sleep.
+    needs: Option<usize>,
+    deep: Vec<(Time, Time)>,
+    /// The machine's states by their numbers in the kernel.
+    kernel: &'a [usize],
+    found: Outcome,
+}
+
+impl Player<'_> {
+    fn cpu(&mut self, cpu: &Cpu) -> Result<(), RunError> {
+        for (n, gap) in cpu.gaps.iter().enumerate() {
+            self.gap(gap, rank(id(cpu.number, n)))?;
+        }
+        Ok(())
+    }
+
+    fn gap(&mut self, gap: &Gap, rank: f64) -> Result<(), RunError> {
+        let begin = gap.begin.max(self.ready);
+        if begin >= gap.end {
+            self.found.swallowed += 1;
+            self.found.latency.record(begin - gap.end);
+            return Ok(());
+        }
+        let before = self.found.energy;
+        let mut since = begin;
+        let mut rest = self.governor.begin(since)?;
+        let first = rest.state;
+        loop {
+            if rest.due >= gap.end {
+                self.end(since, rest, gap.end, rank);
+                break;
+            }
+            let due = rest.due;
+            self.rested(rest.state, since, due);
+            if !rest.wakes {
+                since = due;
+                rest = self.governor.ring(due)?;
+                continue;
+            }
+            let ready = self.woke(rest.state, due, rank);
+            self.governor.ticked(ready);
+            since = ready + self.machine.tick_work;
+            self.found.ticks += 1;
+            self.found.energy += self.machine.active * self.machine.tick_work;
+            if since >= gap.end {
+                self.ready = since;
+                self.found.latency.record(since - gap.end);
+                break;
+            }
+            rest = self.governor.begin(since)?;
+        }
+        let chosen = gap.state.and_then(|number| self.kernel.get(usize::from(number)));
+        self.found.agrees += u64::from(chosen == Some(&first));
+        let verdict = verdict(&self.states, first, gap.end - begin) as usize;
+        let (least, _) = least(self.machine, &self.states, gap.end - begin, rank);
+        self.found.count[verdict] += 1;
+        let spent = self.found.energy - before;
+        self.found.lost[verdict] += Energy(spent.0.saturating_sub(least.0));
+        Ok(())
+    }
+
+    /// Work comes at `at` for a CPU that rests.
+    fn end(&mut self, since: Time, rest: Resting, at: Time, rank: f64) {
+        if let Some(Hindsight { gate, wake }) = self.governor.end(at) {
+            let gated = self.governor.gated();
+            self.rested(rest.state, since, gate);
+            self.rested(gated, gate.max(since), wake);
+            self.found.waking += at - wake;
+            self.found.energy += self.machine.waking * (at - wake);
+            self.found.latency.record(Time::ZERO);
+            self.ready = at;
+            return;
+        }
+        self.rested(rest.state, since, at);
+        let ready = self.woke(rest.state, at, rank);
+        self.governor.woken(ready);
+        self.found.latency.record(ready - at);
+        self.ready = ready;
+    }
+
+    fn rested(&mut self, state: usize, from: Time, to: Time) {
+        let span = to.saturating_sub(from);
+        self.found.states[state] += span;
+        self.found.energy += self.machine.states[state].power * span;
+        if self.needs.is_some_and(|needs| state >= needs) {
+            match self.deep.last_mut() {
+                // Two rests of one gap are one span of the package.
+                Some((_, end)) if *end == from => *end = to,
+                _ => self.deep.push((from, to)),
+            }
+        }
+    }
+
+    /// The CPU leaves a state from `at` on; when it runs.
+    fn woke(&mut self, state: usize, at: Time, rank: f64) -> Time {
+        let span = wake(self.machine, state, rank);
+        self.found.waking += span;
+        self.found.energy += self.machine.waking * span;
+        at + span
+    }
+}
+
+/// Judges the choice of a state for a gap of this length.
+fn verdict(states: &[Candidate], state: usize, length: Time) -> Verdict {
+    let own = states.iter().find(|c| c.state == state).map_or(Time::ZERO, |c| c.residency);
+    if own > length {
+        Verdict::Deep
+    } else if states.iter().any(|c| c.state > state && c.residency > own && c.residency <= length) {
+        Verdict::Shallow
+    } else {
+        Verdict::Right
+    }
+}
+
+/// Watts that a package in its state takes less than an awake one, of what all sockets share.
+#[must_use]
+pub fn package_saves(machine: &Machine, name: &str) -> Option<Power> {
+    let package = machine.package(name)?;
+    let parts = machine.spec().shared.iter().zip(&package.shares);
+    Some(Power::from_w(parts.map(|(part, share)| part.awake_w * (1.0 - share)).sum()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,420 @@
+//! Reads recordings of idle CPUs: the kernel's own events as text, or a table of gaps.
+//!
+//! | format | line |
+//! |---|---|
+//! | perf script | `swapper 0 [003] 12.345678: power:cpu_idle: state=1 cpu_id=3` |
+//! | ftrace, trace-cmd, idlestat | `<idle>-0 [003] d..1 12.345678: cpu_idle: state=1 cpu_id=3` |
+//! | CSV | `cpu,begin_us,end_us,state`, times in s, ms, us or ns, the state if it is known |
+//!
+//! `power:cpu_idle_miss` gives the kernel's own verdicts, `sched:sched_switch` what followed a gap.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+
+use halfwink_units::Time;
+
+use super::{Cpu, Gap, Recording};
+
+/// `PWR_EVENT_EXIT`: the CPU leaves its idle state.
+const EXIT: u64 = u32::MAX as u64;
+/// Longest line that is read; longer ones are no events.
+const LONGEST_LINE: u64 = 1 << 16;
+/// Longest recording, in nanoseconds: about a hundred days, which picoseconds hold.
+const LONGEST_NS: u64 = 9_000_000_000_000_000;
+/// CPUs of a recording at most.
+const MOST_CPUS: u64 = 65_536;
+
+/// A recording that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The file has no gaps.
+    #[error("{0}")]
+    Empty(String),
+    /// The table's first line or a time is not as expected.
+    #[error("line {line}: {message}")]
+    Line {
+        /// Number of the line, from 1.
+        line: u64,
+        /// Found value, and what is expected.
+        message: String,
+    },
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// If it cannot be read, or holds no gap.
+pub fn read(mut input: impl BufRead) -> Result<Recording, ReadError> {
+    let mut reader = Reader::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = io::Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            break;
+        }
+        reader.line += 1;
+        if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
+            skip_line(&mut input)?;
+        }
+        reader.take(line.trim_ascii())?;
+    }
+    reader.finish()
+}
+
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let rest = input.fill_buf()?;
+        let end = rest.iter().position(|&byte| byte == b'\n');
+        let (used, is_over) = match end {
+            Some(at) => (at + 1, true),
+            None => (rest.len(), rest.is_empty()),
+        };
+        input.consume(used);
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// A CPU while its events are read; times in nanoseconds since the first event.
+#[derive(Default)]
+struct Open {
+    gaps: Vec<Gap>,
+    entered: Option<(u64, u8)>,
+    /// Time of its last event.
+    last: Option<u64>,
+    /// True once an exit was seen.
+    has_left: bool,
+    /// True between an exit and what follows it.
+    is_awake: bool,
+}
+
+/// Columns of a table of gaps.
+struct Columns {
+    cpu: usize,
+    begin: (usize, f64),
+    end: (usize, f64),
+    state: Option<usize>,
+}
+
+#[derive(Default)]
+struct Reader {
+    line: u64,
+    format: Option<&'static str>,
+    columns: Option<Columns>,
+    cpus: BTreeMap<u32, Open>,
+    /// Time of the first event.
+    first: Option<u64>,
+    last: u64,
+    to_task: Option<u64>,
+    kernel: Option<[u64; 2]>,
+    other: u64,
+    bad: u64,
+    lost: u64,
+    broken: u64,
+    cut: u64,
+    events: u64,
+}
+
+impl Reader {
+    fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        if let Some(columns) = self.columns.take() {
+            self.row(&columns, line);
+            self.columns = Some(columns);
+            return Ok(());
+        }
+        if let Some(at) = memchr::memmem::find(line, b"cpu_idle") {
+            let rest = &line[at + b"cpu_idle".len()..];
+            if let Some(fields) = rest.strip_prefix(b":") {
+                self.events += 1;
+                if self.idle(&line[..at], fields).is_none() {
+                    self.bad += 1;
+                }
+                return Ok(());
+            }
+            if let Some(fields) = rest.strip_prefix(b"_miss:") {
+                self.miss(fields);
+                return Ok(());
+            }
+        } else if let Some(at) = memchr::memmem::find(line, b"sched_switch:") {
+            self.switched(&line[..at], &line[at..]);
+            return Ok(());
+        } else if memchr::memmem::find(line, b"LOST").is_some()
+            || memchr::memmem::find(line, b"EVENTS DROPPED").is_some()
+        {
+            self.lost(line);
+            return Ok(());
+        }
+        self.header(line)
+    }
+
+    /// A line before or between events.
+    fn header(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        self.other += 1;
+        if self.events > 0 {
+            return Ok(());
+        }
+        if line.starts_with(b"# tracer:") {
+            self.format = Some("ftrace");
+        } else if line.starts_with(b"idlestat version") {
+            self.format = Some("idlestat");
+        } else if line.starts_with(b"cpus=") && self.format.is_none() {
+            self.format = Some("trace-cmd report");
+        } else if let Some(columns) = columns(line) {
+            self.columns = Some(columns.map_err(|message| self.wrong(message))?);
+            self.format = Some("a table of gaps");
+            self.other -= 1;
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, message: String) -> ReadError {
+        ReadError::Line { line: self.line, message }
+    }
+
+    /// `power:cpu_idle`; nothing if it cannot be read.
+    fn idle(&mut self, before: &[u8], fields: &[u8]) -> Option<()> {
+        if self.format.is_none() {
+            let by_perf = before.ends_with(b"power:");
+            self.format = Some(if by_perf { "perf script" } else { "ftrace" });
+        }
+        let at = self.since(stamp(before)?)?;
+        let state = field(fields, b"state=")?;
+        let cpu = field(fields, b"cpu_id=").filter(|&cpu| cpu < MOST_CPUS)?;
+        let open = self.cpus.entry(cpu as u32).or_default();
+        if open.last.is_some_and(|last| at < last) {
+            // The clock stepped back, or the lines are not in order.
+            self.broken += u64::from(open.entered.take().is_some());
+            open.last = Some(at);
+            if state == EXIT {
+                return Some(());
+            }
+        }
+        open.last = Some(at);
+        if state != EXIT {
+            let state = u8::try_from(state).ok()?;
+            self.broken += u64::from(open.entered.is_some());
+            open.entered = Some((at, state));
+            open.is_awake = false;
+            return Some(());
+        }
+        match open.entered.take() {
+            Some((begin, state)) if begin < at => {
+                let gap = Gap { begin: Time::ns(begin), end: Time::ns(at), state: Some(state) };
+                push(open, gap, &mut self.broken);
+            }
+            // Within the clock's step.
+            Some(_) => {}
+            None if open.has_left => self.broken += 1,
+            None => self.cut += 1,
+        }
+        open.has_left = true;
+        open.is_awake = true;
+        Some(())
+    }
+
+    /// Counts an event of `power:cpu_idle_miss`.
+    fn miss(&mut self, fields: &[u8]) {
+        let [below, above] = self.kernel.get_or_insert([0, 0]);
+        if memchr::memmem::find(fields, b"type=below").is_some() {
+            *below += 1;
+        } else if memchr::memmem::find(fields, b"type=above").is_some() {
+            *above += 1;
+        } else {
+            self.bad += 1;
+        }
+    }
+
+    /// `sched:sched_switch`: from the idle task it ends a gap for a task.
+    fn switched(&mut self, before: &[u8], fields: &[u8]) {
+        let to_task = self.to_task.get_or_insert(0);
+        let from_idle = field(fields, b"prev_pid=") == Some(0);
+        let Some(cpu) = cpu_of(before).filter(|_| from_idle) else { return };
+        if let Some(open) = self.cpus.get_mut(&cpu) {
+            *to_task += u64::from(std::mem::take(&mut open.is_awake));
+        }
+    }
+
+    /// The recorder says that events are missing: no gap that is open is sure.
+    fn lost(&mut self, line: &[u8]) {
+        let mut digits = line.split(|byte| !byte.is_ascii_digit()).filter(|part| !part.is_empty());
+        self.lost += digits.next_back().and_then(number).unwrap_or(1).max(1);
+        for open in self.cpus.values_mut() {
+            self.broken += u64::from(open.entered.take().is_some());
+            open.has_left = false;
+        }
+    }
+
+    /// A line of a table of gaps.
+    fn row(&mut self, columns: &Columns, line: &[u8]) {
+        if line.starts_with(b"# LOST ") {
+            self.lost(line);
+            return;
+        }
+        if line.is_empty() || line.starts_with(b"#") {
+            self.other += 1;
+            return;
+        }
+        self.events += 1;
+        if self.gap_of_row(columns, line).is_none() {
+            self.bad += 1;
+        }
+    }
+
+    fn gap_of_row(&mut self, columns: &Columns, line: &[u8]) -> Option<()> {
+        let cells: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
+        let ns = |(column, scale): (usize, f64)| {
+            let cell = cells.get(column)?;
+            if scale == 1.0 {
+                return number(cell);
+            }
+            let value: f64 = std::str::from_utf8(cell).ok()?.parse().ok()?;
+            let ns = (value * scale).round();
+            (0.0..=u64::MAX as f64).contains(&ns).then_some(ns as u64)
+        };
+        let cpu = number(cells.get(columns.cpu)?).filter(|&cpu| cpu < MOST_CPUS)?;
+        let (begin, end) = (self.since(ns(columns.begin)?)?, self.since(ns(columns.end)?)?);
+        let state = match columns.state.and_then(|column| cells.get(column)) {
+            Some(cell) if !cell.is_empty() => Some(u8::try_from(number(cell)?).ok()?),
+            _ => None,
+        };
+        if begin >= end {
+            return None;
+        }
+        let gap = Gap { begin: Time::ns(begin), end: Time::ns(end), state };
+        push(self.cpus.entry(cpu as u32).or_default(), gap, &mut self.broken);
+        Some(())
+    }
+
+    /// Time since the first event; nothing if it is before that, or beyond what is held.
+    fn since(&mut self, ns: u64) -> Option<u64> {
+        let first = *self.first.get_or_insert(ns);
+        let since = ns.checked_sub(first).filter(|&since| since < LONGEST_NS)?;
+        self.last = self.last.max(since);
+        Some(since)
+    }
+
+    fn finish(mut self) -> Result<Recording, ReadError> {
+        self.cut += self.cpus.values().filter(|open| open.entered.is_some()).count() as u64;
+        let cpus: Vec<Cpu> = self
+            .cpus
+            .into_iter()
+            .filter(|(_, open)| !open.gaps.is_empty())
+            .map(|(number, open)| Cpu { number, gaps: open.gaps })
+            .collect();
+        if cpus.is_empty() {
+            let message = match self.events {
+                0 => format!(
+                    "no idle times among {} lines; expected text of `power:cpu_idle` (perf \
+                     script, trace-cmd report, ftrace, idlestat), or a table with the columns \
+                     cpu,begin_us,end_us",
+                    self.line
+                ),
+                events => format!(
+                    "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
+                     which cannot be read: {})",
+                    self.bad
+                ),
+            };
+            return Err(ReadError::Empty(message));
+        }
+        Ok(Recording {
+            format: self.format.unwrap_or("ftrace"),
+            cpus,
+            length: Time::ns(self.last),
+            other_lines: self.other,
+            bad_lines: self.bad,
+            lost_events: self.lost,
+            broken: self.broken,
+            cut: self.cut,
+            to_task: self.to_task,
+            kernel: self.kernel,
+        })
+    }
+}
+
+/// Adds a gap, unless it overlaps the one before.
+fn push(open: &mut Open, gap: Gap, broken: &mut u64) {
+    if open.gaps.last().is_some_and(|last| gap.begin < last.end) {
+        *broken += 1;
+    } else {
+        open.gaps.push(gap);
+    }
+}
+
+/// Columns of a table, if the line is its first one.
+fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
+    let text = std::str::from_utf8(line).ok()?.to_ascii_lowercase();
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    let cpu = names.iter().position(|name| *name == "cpu")?;
+    let find = |what: &str| {
+        names.iter().enumerate().find_map(|(n, name)| {
+            let unit = name.strip_prefix(what)?.strip_prefix('_')?;
+            let ns = match unit {
+                "s" => 1e9,
+                "ms" => 1e6,
+                "us" => 1e3,
+                "ns" => 1.0,
+                _ => return None,
+            };
+            Some((n, ns))
+        })
+    };
+    let state = names.iter().position(|name| *name == "state");
+    match (find("begin"), find("end")) {
+        (Some(begin), Some(end)) => Some(Ok(Columns { cpu, begin, end, state })),
+        (None, None) => None,
+        _ => Some(Err(format!(
+            "`{text}`, expected the columns cpu, begin_UNIT, end_UNIT and perhaps state, with s, \
+             ms, us or ns as UNIT"
+        ))),
+    }
+}
+
+/// The time that stands before an event's name, in nanoseconds: `12.345678: power:`.
+fn stamp(before: &[u8]) -> Option<u64> {
+    let before =
+        before.strip_suffix(b"power:").or(before.strip_suffix(b"sched:")).unwrap_or(before);
+    let before = before.trim_ascii_end().strip_suffix(b":")?;
+    let from = before.iter().rposition(|b| !b.is_ascii_digit() && *b != b'.')? + 1;
+    let stamp = &before[from..];
+    let point = stamp.iter().position(|&byte| byte == b'.')?;
+    let (seconds, fraction) = (number(&stamp[..point])?, &stamp[point + 1..]);
+    if fraction.is_empty() || fraction.len() > 9 {
+        return None;
+    }
+    let scale = 10_u64.pow(9 - fraction.len() as u32);
+    seconds.checked_mul(1_000_000_000)?.checked_add(number(fraction)? * scale)
+}
+
+/// The number in the last brackets: `[003]`.
+fn cpu_of(before: &[u8]) -> Option<u32> {
+    let end = memchr::memrchr(b']', before)?;
+    let begin = memchr::memrchr(b'[', &before[..end])?;
+    u32::try_from(number(&before[begin + 1..end])?).ok()
+}
+
+/// The number behind a name.
+fn field(fields: &[u8], name: &[u8]) -> Option<u64> {
+    let at = memchr::memmem::find(fields, name)? + name.len();
+    let rest = &fields[at..];
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    number(&rest[..end])
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 20 {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests;

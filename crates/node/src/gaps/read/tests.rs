@@ -1,0 +1,118 @@
+use super::*;
+
+fn of(text: &str) -> Recording {
+    read(text.as_bytes()).unwrap()
+}
+
+fn us(begin: u64, end: u64, state: Option<u8>) -> Gap {
+    Gap { begin: Time::ns(1000 * begin), end: Time::ns(1000 * end), state }
+}
+
+const PERF: &str = "\
+         swapper     0 [000] 65932.109531:      power:cpu_idle: state=1 cpu_id=0
+         swapper     0 [000] 65932.109623:      power:cpu_idle: state=4294967295 cpu_id=0
+         swapper     0 [000] 65932.109636:  sched:sched_switch: prev_comm=swapper/0 prev_pid=0 \
+prev_prio=120 prev_state=R ==> next_comm=perf-exec next_pid=8207 next_prio=120
+         swapper     0 [001] 65932.109640:      power:cpu_idle: state=2 cpu_id=1
+         swapper     0 [000] 65932.109700:      power:cpu_idle: state=0 cpu_id=0
+         swapper     0 [001] 65932.109800:      power:cpu_idle_miss: cpu_id=1 state=2 type=above
+         swapper     0 [001] 65932.109801:      power:cpu_idle: state=4294967295 cpu_id=1
+";
+
+#[test]
+fn perf_script_by_hand() {
+    let found = of(PERF);
+    assert_eq!(found.format, "perf script");
+    let gaps: Vec<_> = found.cpus.iter().map(|cpu| (cpu.number, cpu.gaps.clone())).collect();
+    assert_eq!(gaps, [(0, vec![us(0, 92, Some(1))]), (1, vec![us(109, 270, Some(2))])]);
+    assert_eq!(found.length, Time::ns(270_000));
+    assert_eq!((found.to_task, found.kernel, found.cut), (Some(1), Some([0, 1]), 1));
+    assert_eq!((found.bad_lines, found.broken, found.lost_events), (0, 0, 0));
+}
+
+#[test]
+fn ftrace_and_trace_cmd_by_hand() {
+    let ftrace = "# tracer: nop\n#\n\
+        <idle>-0       [003] d..1.  1234.000001000: cpu_idle: state=3 cpu_id=3\n\
+        <idle>-0       [003] d..1.  1234.000002500: cpu_idle: state=4294967295 cpu_id=3\n";
+    let found = of(ftrace);
+    assert_eq!((found.format, found.other_lines), ("ftrace", 2));
+    assert_eq!(found.cpus[0].gaps[0].length(), Time::ns(1500));
+    let report = "cpus=4\n          <idle>-0     [002]  50.000100: cpu_idle:             \
+        state=1 cpu_id=2\n          <idle>-0     [002]  50.000300: cpu_idle:             \
+        state=4294967295 cpu_id=2\n";
+    let found = of(report);
+    assert_eq!((found.format, found.cpus[0].gaps[0]), ("trace-cmd report", us(0, 200, Some(1))));
+}
+
+#[test]
+fn table_of_gaps_in_any_unit() {
+    let found = of("cpu,begin_ms,end_ms,state\n0,5,5.5,1\n1,5.25,6,\n0,5.75,6,2\n");
+    assert_eq!(found.cpus[0].gaps, [us(0, 500, Some(1)), us(750, 1000, Some(2))]);
+    assert_eq!(found.cpus[1].gaps, [us(250, 1000, None)]);
+    let found = of("# by hand\nbegin_ns,end_ns,cpu\n18000000000000000000,18000000000000001000,7\n");
+    assert_eq!(found.cpus[0].gaps, [us(0, 1, None)]);
+    assert_eq!(of("cpu,begin_us,end_us\n0,1,2\n# LOST 7\n").lost_events, 7);
+    let half = read("cpu,begin_us,end\n0,1,2\n".as_bytes()).unwrap_err().to_string();
+    assert!(half.starts_with("line 1: `cpu,begin_us,end`, expected the columns"), "{half}");
+}
+
+#[test]
+fn table_leaves_out_what_is_no_gap() {
+    let found = of("cpu,begin_us,end_us\n0,1,9\n0,8,12\n0,20,20\n0,x,30\n0,30,40\n");
+    assert_eq!(found.cpus[0].gaps, [us(0, 8, None), us(29, 39, None)]);
+    assert_eq!((found.broken, found.bad_lines), (1, 2));
+}
+
+fn event(us: u64, state: i64, cpu: u32) -> String {
+    let state = if state < 0 { "4294967295".to_owned() } else { state.to_string() };
+    format!("<idle>-0 [{cpu:03}] d..1 9.{us:06}: cpu_idle: state={state} cpu_id={cpu}\n")
+}
+
+#[test]
+fn lost_events_break_the_gaps_that_are_open() {
+    let gap = |from, to| event(from, 1, 0) + &event(to, -1, 0);
+    // The exit at 30 belongs to no entry that is known.
+    let text = gap(1, 5)
+        + &event(10, 1, 0)
+        + "CPU:0 [LOST 53 EVENTS]\n"
+        + &event(30, -1, 0)
+        + &gap(40, 50);
+    let found = of(&text);
+    assert_eq!(found.cpus[0].gaps, [us(0, 4, Some(1)), us(39, 49, Some(1))]);
+    assert_eq!((found.lost_events, found.broken, found.cut), (53, 1, 1));
+}
+
+#[test]
+fn missing_events_and_clocks_that_step_break_gaps() {
+    // Entered twice; left twice; a step back within a gap.
+    let text = [(10, 1), (20, 1), (25, -1), (26, -1), (40, 2), (30, -1), (50, 1), (60, -1)];
+    let text: String = text.iter().map(|&(at, state)| event(at, state, 0)).collect();
+    let found = of(&text);
+    assert_eq!(found.cpus[0].gaps, [us(10, 15, Some(1)), us(40, 50, Some(1))]);
+    assert_eq!(found.broken, 3);
+}
+
+#[test]
+fn bad_lines_are_counted() {
+    let text = event(10, 1, 0)
+        + &event(20, -1, 0)
+        + "<idle>-0 [000] d..1 123456789: cpu_idle: state=1 cpu_id=0\n"
+        + "<idle>-0 [000] d..1 9.5: cpu_idle: state= cpu_id=0\n";
+    let found = of(&text);
+    assert_eq!((found.gaps(), found.bad_lines), (1, 2));
+}
+
+#[test]
+fn file_without_gaps_is_refused_with_what_is_expected() {
+    let nothing = read("hello\nworld\n".as_bytes()).unwrap_err().to_string();
+    assert!(nothing.starts_with("no idle times among 2 lines; expected text of"), "{nothing}");
+    let open = read(event(10, 1, 0).as_bytes()).unwrap_err().to_string();
+    assert!(open.ends_with("(events of idle CPUs: 1, of which cannot be read: 0)"), "{open}");
+}
+
+#[test]
+fn endless_line_takes_bounded_memory_and_the_next_is_read() {
+    let text = "x".repeat(200_000) + "\n" + &event(10, 1, 0) + &event(20, -1, 0);
+    assert_eq!(of(&text).gaps(), 1);
+}

@@ -1,0 +1,141 @@
+"""``halfwink idle``: what each idle policy would have made of recorded idle times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from halfwink import idle_gaps, wording
+from halfwink.cli.commands import Json, Quiet
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.idle_gaps import BEST, RECORDED, IdleGaps
+from halfwink.request_profile import time_us
+from halfwink.summary import fixed
+
+
+def idle(
+    file: Path,
+    *,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
+    limit: str | None = None,
+    p99: str | None = None,
+    states: str | None = None,
+    setting: Setting = None,
+    ignore: str | None = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say what each idle policy would have made of the idle times of a recording.
+
+    The gaps stay where they are: the work that ends one comes when it came. Each policy is judged
+    by its choices, the energy of the CPUs in the gaps, and the time that work waits for its CPU to
+    wake. Watts and wake-up times are those of a described server, not measured.
+
+    Parameters
+    ----------
+    file
+        Text of power:cpu_idle (perf script, trace-cmd report, ftrace, idlestat), CSV with the
+        columns cpu,begin_us,end_us, or - for standard input; packed by gz, xz, zst or bz2.
+    machine
+        Server of today (golden-cove-56, zen4-96, neoverse-v2-96), or a TOML file.
+    technique
+        Idle policies and package states, comma-separated. Linux' menu is played beside them.
+        Default: the usual ones whose states the server has.
+    limit
+        Longest exit latency that is allowed (PM QoS), as 20us.
+    p99
+        Longest 99th percentile of wake-ups that the advice may have, as 50us.
+    states
+        The server's states by their numbers in the recorded kernel. Default: poll and the states
+        on sale, from the shallowest.
+    setting
+        Change a value of the server: --set idle_states.c6.exit_us=170. May be repeated.
+    ignore
+        bad-lines: play a recording with many lines that cannot be read.
+    json
+        Print one JSON document.
+    quiet
+        No messages.
+    """
+    found = idle_gaps.idle(
+        file,
+        machine=machine,
+        techniques=split_techniques(technique),
+        limit_us=None if limit is None else time_us(limit),
+        p99_us=None if p99 is None else time_us(p99),
+        states=states.split(",") if states else (),
+        set=dict(settings(setting)),
+        ignore=ignore.split(",") if ignore else (),
+    )
+    say(_read_as(found), quiet=quiet)
+    if json:
+        print_json("idle", found.json())
+        return 0
+    for sentence in found.sentences():
+        # A line of a shell stays whole.
+        is_line = sentence.startswith("  ")
+        text = sentence if is_line else fill(sentence, 80, break_on_hyphens=False)
+        stdout.print(text, markup=False, soft_wrap=is_line)
+    stdout.print()
+    _table(found)
+    stdout.print()
+    _limits(found)
+    return 0
+
+
+def _read_as(found: IdleGaps) -> str:
+    of = found.recording
+    gaps = ", ".join(wording.duration(value) for value in of["gap_us"])
+    line = (
+        f"read as {of['format']}: {of['gaps']:,} idle times of {of['cpus']} CPUs in "
+        f"{of['length_s']:.4g} s, {fixed(of['idle_pct'], 1)} % of the time (mean, median, p99: "
+        f"{gaps})"
+    )
+    if of["to_task_pct"] is not None:
+        line += f"; a task ran after {fixed(of['to_task_pct'], 0)} %, else an interrupt alone"
+    return line
+
+
+def _table(found: IdleGaps) -> None:
+    """Policies, the least energy first; bounds stand last."""
+    real = [row for row in found.rows if row["technique"] not in (RECORDED, BEST)]
+    real.sort(key=lambda row: -found.saving(row["technique"]).value)
+    bounds = [row for row in found.rows if row["technique"] in (RECORDED, BEST)]
+    rows = [
+        [
+            row["technique"],
+            fixed(found.saving(row["technique"]).value, 1),
+            f"{row['idle_w']:.3g}",
+            fixed(row["right_pct"], 1),
+            fixed(row["deep_pct"], 1),
+            fixed(row["shallow_pct"], 1),
+            wording.duration(row["latency_mean_us"]),
+            wording.duration(row["latency_p99_us"]),
+        ]
+        for row in [*real, *bounds]
+    ]
+    heads = ["saved %", "idle W", "right %", "deep %", "shallow %", "wake mean", "p99"]
+    print_table([("technique", "left"), *((head, "right") for head in heads)], rows)
+
+
+def _limits(found: IdleGaps) -> None:
+    """Prints what menu takes and delays under each latency limit."""
+    whole = found.limits[-1]["energy_j"]
+    rows = [
+        [
+            "none" if row["limit_us"] is None else wording.duration(row["limit_us"]),
+            f"{100 * (row['energy_j'] / whole - 1):+.1f}",
+            f"{row['idle_w']:.3g}",
+            wording.duration(row["latency_mean_us"]),
+            wording.duration(row["latency_p99_us"]),
+        ]
+        for row in found.limits
+    ]
+    heads = ["energy %", "idle W", "wake mean", "p99"]
+    print_table([("latency limit", "left"), *((head, "right") for head in heads)], rows)
