@@ -116,8 +116,8 @@ enum How {
 
 impl Watch {
     /// Begins to watch the CPUs that this process may use; `wanted` chooses the mechanism, else the
-    /// best that is allowed. Each period is written to `record`, if it is named, as a line of a table
-    /// with the columns `cpu,begin_ns,end_ns`; only switch records can do that.
+    /// best that is allowed. Each period is written to `record`, if it is named, as a line of a
+    /// table with the columns `cpu,begin_ns,end_ns`; only switch records can do that.
     ///
     /// # Errors
     /// The wanted mechanism is not allowed, or the file cannot be written, in one line.
