@@ -32,6 +32,8 @@ Row = dict[str, Any]
 USUAL = "menu"
 #: What the kernel chose, and the best state of each gap, in place of a policy.
 RECORDED, BEST = "recorded", "best"
+#: Part of the error of a file without idle times.
+NO_GAPS = "no idle times among"
 #: A saving below this, in per cent, is none.
 LEAST_PCT = 0.5
 #: Where CPUs are told a longest exit latency.

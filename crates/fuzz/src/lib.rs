@@ -29,6 +29,7 @@ targets! {
     "live-block": nbd;
     "live-router": router_config, xfrm;
     "live-steer": steer, steer_config, http2;
+    "node": idle_gaps;
     "policy": announce, gating, line_sets, preheat, sync_frames;
     "resctrl": resctrl;
     "server": cdf, request_counts, request_log;

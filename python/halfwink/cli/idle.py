@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Annotated
@@ -13,9 +14,15 @@ from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.errors import HalfwinkError
+from halfwink.idle_counters import IdleCounters, counters
 from halfwink.idle_gaps import BEST, RECORDED, IdleGaps
+from halfwink.inputs import read_text
 from halfwink.request_profile import time_us
 from halfwink.summary import fixed
+
+#: Counters are short; a longer file holds none.
+MOST_COUNTERS = 64 << 20
 
 
 def idle(
@@ -41,7 +48,8 @@ def idle(
     ----------
     file
         Text of power:cpu_idle (perf script, trace-cmd report, ftrace, idlestat), CSV with the
-        columns cpu,begin_us,end_us, or - for standard input; packed by gz, xz, zst or bz2.
+        columns cpu,begin_us,end_us, or - for standard input; packed by gz, xz, zst or bz2. Of
+        counters (sysfs, turbostat) it says how often the kernel chose wrongly, and no more.
     machine
         Server of today (golden-cove-56, zen4-96, neoverse-v2-96), or a TOML file.
     technique
@@ -63,30 +71,68 @@ def idle(
     quiet
         No messages.
     """
-    found = idle_gaps.idle(
-        file,
-        machine=machine,
-        techniques=split_techniques(technique),
-        limit_us=None if limit is None else time_us(limit),
-        p99_us=None if p99 is None else time_us(p99),
-        states=states.split(",") if states else (),
-        set=dict(settings(setting)),
-        ignore=ignore.split(",") if ignore else (),
-    )
+    try:
+        found = idle_gaps.idle(
+            file,
+            machine=machine,
+            techniques=split_techniques(technique),
+            limit_us=None if limit is None else time_us(limit),
+            p99_us=None if p99 is None else time_us(p99),
+            states=states.split(",") if states else (),
+            set=dict(settings(setting)),
+            ignore=ignore.split(",") if ignore else (),
+        )
+    except HalfwinkError as error:
+        counted = _counters(file) if idle_gaps.NO_GAPS in str(error) else None
+        if counted is None:
+            raise
+        _show_counters(counted, json=json, quiet=quiet)
+        return 0
     say(_read_as(found), quiet=quiet)
     if json:
         print_json("idle", found.json())
         return 0
-    for sentence in found.sentences():
+    _print(found.sentences())
+    _table(found)
+    stdout.print()
+    _limits(found)
+    return 0
+
+
+def _print(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
         # A line of a shell stays whole.
         is_line = sentence.startswith("  ")
         text = sentence if is_line else fill(sentence, 80, break_on_hyphens=False)
         stdout.print(text, markup=False, soft_wrap=is_line)
     stdout.print()
-    _table(found)
-    stdout.print()
-    _limits(found)
-    return 0
+
+
+def _counters(file: Path) -> IdleCounters | None:
+    """Reads counters, where a file has no idle times; standard input has been read already."""
+    if str(file) == "-":
+        return None
+    return counters(read_text(file, MOST_COUNTERS), str(file))
+
+
+def _show_counters(found: IdleCounters, *, json: bool, quiet: bool) -> None:
+    say(f"read as {found.format}, {found.cpus} CPUs; no idle times", quiet=quiet)
+    if json:
+        print_json("idle.counters", found.json())
+        return
+    _print(found.sentences())
+    rows = [
+        [
+            state.name,
+            f"{state.stays:,}",
+            fixed(found.share_pct(state), 1),
+            fixed(state.wrong_pct("deep"), 1),
+            fixed(state.wrong_pct("shallow"), 1),
+        ]
+        for state in found.states
+    ]
+    heads = ["stays", "of idle time %", "too deep %", "too shallow %"]
+    print_table([("state", "left"), *((head, "right") for head in heads)], rows)
 
 
 def _read_as(found: IdleGaps) -> str:
