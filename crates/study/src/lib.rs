@@ -48,7 +48,7 @@ pub use worlds::chip::{
     NetworkInfo, Prediction, PreheatQuestion, Sample, SampleQuestion, SampledTechnique,
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
-pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
+pub use worlds::fabric::{schedule, FabricInfo, Scheduler};
 pub use worlds::list::{world, WORLDS};
 pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
