@@ -11,12 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from halfwink import _core
 from halfwink.block_advice import Load
 from halfwink.errors import HalfwinkError
-from halfwink.frames import frames
 from halfwink.jobs import Job, pairs
-from halfwink.library import library
+from halfwink.relate import IDENTITY
 from halfwink.seeds import student
 from halfwink.studies import run_all
 
@@ -124,7 +122,7 @@ class LoadRuns:
             ``iops`` and ``peak_iops`` (of a trace, the latter in its busiest tenth of a second),
             ``traced_latency_us``, ``device_latency_us`` (played), ``phases``, ``left_out``,
             ``read_as``.
-        runs: a row for each policy and seed.
+        runs: a row for each policy and seed, as `halfwink compare -w storage` has it.
     """
 
     load: dict[str, Any]
@@ -134,13 +132,13 @@ class LoadRuns:
         """A row for each policy: means over seeds with their 95 % intervals (``_low``, ``_high``)
         of ``iops``, ``latency_p50_us``, ``latency_p99_us``, ``cpus`` (the driver's CPU time a
         second), ``awake_cpus`` (CPUs that did not sleep) and ``uj_per_io``."""
-        renamed = self.runs.rename(
-            {"driver_cpus": "cpus", "busy_cpus": "awake_cpus", "energy_uj_per_io": "uj_per_io"}
+        renamed = self.runs.with_columns(
+            cpus="driver_cpus", awake_cpus="busy_cpus", uj_per_io=1e6 * pl.col("energy_j_per_unit")
         )
         columns = ("iops", "latency_p50_us", "latency_p99_us", "cpus", "awake_cpus", "uj_per_io")
         return [
             {"policy": name, **_means(rows, columns)}
-            for (name,), rows in renamed.group_by(["policy"], maintain_order=True)
+            for (name,), rows in renamed.group_by(["technique"], maintain_order=True)
         ]
 
 
@@ -173,11 +171,21 @@ def load_runs(
     values = as_measured(measured, Load(io_us=io_us))
     # The bridges of that machine are not this one's.
     values["device.pcie_us"] = 0.0
-    asked = (list(policies), list(_SEEDS), list(ignore))
-    found = frames(
-        _core.storage_load(library(), "westmere-ex", pairs(values), fspath(path), latency_us, asked)
-    )
-    return LoadRuns(found["load"].row(0, named=True), found["runs"])
+    if latency_us is not None:
+        values["device.latency_us"] = float(latency_us)
+    if ignore:
+        values["ignore"] = ",".join(ignore)
+    # Of a trace that is too long each seed has another part.
+    last = len(_SEEDS) - 1
+    parts = [{"seed": seed, "part": n / last} for n, seed in enumerate(_SEEDS)]
+    workload, options = f"file@{fspath(path)}", pairs({"ios": IOS, "warm_up": IOS})
+    jobs = [
+        Job("storage", workload, "westmere-ex", technique, pairs(values | part), options)
+        for technique in policies
+        for part in parts
+    ]
+    found = run_all(jobs, baseline=jobs[0].technique)
+    return LoadRuns(found.source.drop(IDENTITY).row(0, named=True), found.runs)
 
 
 def asked_of(runs: LoadRuns, known: Load) -> tuple[Load, dict[str, float]]:

@@ -54,5 +54,5 @@ pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, YearQuestion,
 };
-pub use worlds::storage::{LoadAsked, StorageInfo};
+pub use worlds::storage::StorageInfo;
 pub use worlds::switching::SwitchingInfo;
