@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from halfwink.advice import Advice, advise
     from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
-    from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
+    from halfwink.circuits import Fabric, Schedule, circuit_schedule, fabric
     from halfwink.claim_verdicts import claims
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
@@ -99,7 +99,6 @@ _HOMES = {
     "calibrate_host": "host_calibration",
     "calibrate_storage": "block_calibration",
     "circuit_advice": "fabric_advice",
-    "circuit_runs": "circuits",
     "circuit_schedule": "circuits",
     "claims": "claim_verdicts",
     "collected": "studies",
@@ -176,7 +175,6 @@ __all__ = [
     "calibrate_storage",
     "capture",
     "circuit_advice",
-    "circuit_runs",
     "circuit_schedule",
     "claims",
     "collected",

@@ -127,22 +127,6 @@ class Library:
 def proportionality(points: list[tuple[float, float]]) -> dict[str, float] | None: ...
 def beside(a: str, b: str) -> dict[str, Any]: ...
 def experiments() -> list[dict[str, str]]: ...
-def circuit_runs(
-    library: Library,
-    name: str,
-    set: _Pairs,
-    days_us: Sequence[float],
-    tokens: Sequence[str],
-    played: tuple[tuple[str, str, str], float, int],
-) -> Tables: ...
-def storage_load(
-    library: Library,
-    name: str,
-    set: _Pairs,
-    path: str,
-    latency_us: float | None,
-    asked: tuple[Sequence[str], Sequence[int], Sequence[str]],
-) -> Tables: ...
 def circuit_schedule(
     path: str, content: str, scheduler: str, times: tuple[float, float, float], gbps: float
 ) -> Tables: ...

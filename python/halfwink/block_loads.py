@@ -11,12 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from halfwink import _core
 from halfwink.block_advice import Load
 from halfwink.errors import HalfwinkError
-from halfwink.frames import frames
 from halfwink.jobs import Job, pairs
-from halfwink.library import library
+from halfwink.relate import IDENTITY
+from halfwink.results import Results
 from halfwink.seeds import student
 from halfwink.studies import run_all
 
@@ -91,21 +90,29 @@ def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
     """
     values = as_measured(measured, load)
     cpus = values["topology.sockets"] * values["topology.cores_per_socket"]
-    options = pairs({"rate_kiops": load.iops / 1e3, "ios": IOS, "warm_up": IOS})
-    workload = f"random-read@{cpus}"
-    jobs = [
-        Job("storage", workload, "westmere-ex", ADVISED, pairs(values | {"seed": seed}), options)
-        for seed in _SEEDS
-    ]
-    rows = run_all(jobs, baseline=ADVISED).runs.with_columns(
-        cpus=pl.col("driver_cpus"), uj_per_io=1e6 * pl.col("energy_j_per_unit")
-    )
+    values["rate_kiops"] = load.iops / 1e3
+    rows = _play(f"random-read@{cpus}", [ADVISED], values).runs
     return _means(rows, ("iops", "cpus", "uj_per_io"))
+
+
+def _play(workload: str, techniques: Sequence[str], values: Mapping[str, Any]) -> Results:
+    """Plays a load under each technique and seed; of a long trace each seed has another part."""
+    last, options = len(_SEEDS) - 1, pairs({"ios": IOS, "warm_up": IOS})
+    parts = [{"seed": seed, "part": n / last} for n, seed in enumerate(_SEEDS)]
+    jobs = [
+        Job("storage", workload, "westmere-ex", technique, pairs({**values, **part}), options)
+        for technique in techniques
+        for part in parts
+    ]
+    return run_all(jobs, baseline=jobs[0].technique)
 
 
 def _means(rows: pl.DataFrame, columns: Sequence[str]) -> dict[str, float]:
     """Means over seeds, and their 95 % intervals (Student's t); nothing of them is below zero."""
     found: dict[str, float] = {}
+    rows = rows.with_columns(
+        cpus="driver_cpus", awake_cpus="busy_cpus", uj_per_io=1e6 * pl.col("energy_j_per_unit")
+    )
     for name in columns:
         values = [value for value in rows[name].to_list() if value is not None]
         mean = statistics.fmean(values)
@@ -124,7 +131,7 @@ class LoadRuns:
             ``iops`` and ``peak_iops`` (of a trace, the latter in its busiest tenth of a second),
             ``traced_latency_us``, ``device_latency_us`` (played), ``phases``, ``left_out``,
             ``read_as``.
-        runs: a row for each policy and seed.
+        runs: a row for each policy and seed, as `halfwink compare -w storage` has it.
     """
 
     load: dict[str, Any]
@@ -134,13 +141,10 @@ class LoadRuns:
         """A row for each policy: means over seeds with their 95 % intervals (``_low``, ``_high``)
         of ``iops``, ``latency_p50_us``, ``latency_p99_us``, ``cpus`` (the driver's CPU time a
         second), ``awake_cpus`` (CPUs that did not sleep) and ``uj_per_io``."""
-        renamed = self.runs.rename(
-            {"driver_cpus": "cpus", "busy_cpus": "awake_cpus", "energy_uj_per_io": "uj_per_io"}
-        )
         columns = ("iops", "latency_p50_us", "latency_p99_us", "cpus", "awake_cpus", "uj_per_io")
         return [
             {"policy": name, **_means(rows, columns)}
-            for (name,), rows in renamed.group_by(["policy"], maintain_order=True)
+            for (name,), rows in self.runs.group_by(["technique"], maintain_order=True)
         ]
 
 
@@ -173,11 +177,12 @@ def load_runs(
     values = as_measured(measured, Load(io_us=io_us))
     # The bridges of that machine are not this one's.
     values["device.pcie_us"] = 0.0
-    asked = (list(policies), list(_SEEDS), list(ignore))
-    found = frames(
-        _core.storage_load(library(), "westmere-ex", pairs(values), fspath(path), latency_us, asked)
-    )
-    return LoadRuns(found["load"].row(0, named=True), found["runs"])
+    if latency_us is not None:
+        values["device.latency_us"] = float(latency_us)
+    if ignore:
+        values["ignore"] = ",".join(ignore)
+    found = _play(f"file@{fspath(path)}", policies, values)
+    return LoadRuns(found.source.drop(IDENTITY).row(0, named=True), found.runs)
 
 
 def asked_of(runs: LoadRuns, known: Load) -> tuple[Load, dict[str, float]]:

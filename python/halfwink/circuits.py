@@ -1,4 +1,4 @@
-"""Circuits instead of a core of packet switches: closed forms, hosts that take turns, weeks.
+"""Circuits instead of a core of packet switches: closed forms, and weeks of circuits.
 
 import halfwink as hw
 
@@ -7,14 +7,12 @@ found.days  # duty, bandwidth and mean round trip by length of day
 found.savings  # power of a data centre with either core, by demand and utilisation
 found.chart().save("saved.html")
 
-hw.circuit_runs("mordia", days_us=[61, 123.5, 300], tokens=["naive", "pacing"])  # modelled
 week = hw.circuit_schedule("demand.csv")
 week.week  # slots: length of a day, who sends to whom
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +23,7 @@ from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.frames import Frames, frames
 from halfwink.inputs import read_text
-from halfwink.jobs import Settings, names, numbers, pairs
+from halfwink.jobs import Settings, pairs
 from halfwink.library import library
 
 if TYPE_CHECKING:
@@ -88,63 +86,6 @@ def fabric(name: str = "optical-core", *, set: Settings | None = None) -> Fabric
         HalfwinkError: there is none of that name, or a value is impossible.
     """
     return Fabric(**frames(library().fabric(name, pairs(set))))
-
-
-#: Tokens of hosts, in the order in which the work made them.
-TOKENS = ("naive", "aging", "pacing")
-
-
-def circuit_runs(
-    name: str = "mordia",
-    *,
-    days_us: float | Sequence[float] = (61.0, 123.5, 300.0),
-    tokens: str | Sequence[str] = TOKENS,
-    mtu: int | Sequence[int] = (),
-    transport: str = "udp",
-    congestion: str = "cubic",
-    offload: str = "off",
-    duration_ms: float = 1000.0,
-    seed: int = 1,
-    set: Settings | None = None,
-) -> pl.DataFrame:
-    """Plays hosts that send to all others in turns (Strong 2013, Sec 4.4, 4.5).
-
-    A row for each size of frames (bytes), kind of tokens and length of day (microseconds): packets
-    sent, lost (percent), rate that arrives at a host, in order if it is TCP (gigabits per second),
-    when the first packet of a circuit arrives and the last one is handed over (microseconds from
-    the begin of its day); of TCP what was sent again (percent) and how often timers fired. All is
-    modelled.
-
-    Args:
-        name: a fabric with hosts, or a TOML file.
-        days_us: lengths of days.
-        tokens: schemes among ``naive``, ``aging``, ``pacing``.
-        mtu: sizes of frames; the fabric's own if there are none.
-        transport: ``udp`` or ``tcp``.
-        congestion: congestion control of TCP: ``cubic``, ``reno`` or ``dctcp``.
-        offload: segmentation and coalescing of TCP by network cards: ``on`` or ``off``.
-        duration_ms: length of each run, in simulated time.
-        seed: seed of all random streams.
-        set: values to change, as ``{"hosts.margin_us": 20}``.
-
-    Raises:
-        HalfwinkError: there is none of that name, or a value is impossible.
-    """
-    days = [float(day) for day in numbers(days_us)]
-    sizes = numbers(mtu)
-    played = ((transport, congestion, offload), duration_ms, seed)
-
-    def runs(more: Settings) -> pl.DataFrame:
-        settings = pairs({**dict(set or {}), **more})
-        found = _core.circuit_runs(library(), name, settings, days, names(tokens), played)
-        return frames(found)["runs"]
-
-    if not sizes:
-        return runs({})
-    return pl.concat(
-        runs({"hosts.frame_bytes": size}).select(pl.lit(size).alias("mtu_bytes"), pl.all())
-        for size in sizes
-    )
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,6 @@ def names(given: str | Iterable[str] | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def numbers(given: float | Iterable[float]) -> list[float]:
-    """Numbers as a list: a lone one is one."""
-    return list(given) if isinstance(given, Iterable) else [given]
-
-
 def chosen(technique: str, **parameters: object) -> str:
     """A technique with those of these parameters that it has: ``hybrid:threshold=8``."""
     known = {

@@ -10,6 +10,7 @@ import pytest
 from conftest import Halfwink, need
 from test_block_advice import machine
 
+import halfwink as hw
 from halfwink import HalfwinkError, block_loads
 
 QUEUE, ISSUE, COMPLETE = 1, 7, 8
@@ -88,7 +89,41 @@ def test_blkparse_reads_the_same(tmp_path: Path) -> None:
     (tmp_path / "sda.txt").write_text(done.stdout)
     text, binary = play(tmp_path / "sda.txt"), play(tmp_path / "sda.blktrace.1")
     assert text.load | {"read_as": ""} == binary.load | {"read_as": ""}
-    assert text.runs.equals(binary.runs)
+    assert text.runs.drop("workload").equals(binary.runs.drop("workload"))
+
+
+def test_a_file_is_a_workload_like_any_other(tmp_path: Path, halfwink: Halfwink) -> None:
+    (tmp_path / "a.fio").write_text(JOB)
+    values = ("--set", "ios=2000", "--set", "device.latency_us=80", "-q", "--log", "a.log")
+    words = ("storage", "simulate", "file@a.fio", "-m", "westmere-ep", "-t", "issuer", *values)
+    shown = halfwink(*words, "--json").json()
+    run = shown["results"][0]["run"]
+    assert (shown["workload"], run["issuers"], run["depth"], run["load"]) == (
+        "file@a.fio",
+        1,
+        8,
+        "closed",
+    )
+    assert run["latency_p50_us"] > 80
+    assert run["energy_j"] > 0
+    assert halfwink("replay", "a.log").status == 0
+    assert "fio" in halfwink(*words, "--table", "source").out
+    (tmp_path / "a.fio").write_text(JOB.replace("iodepth=8", "iodepth=2"))
+    # What was kept is of the file as it was.
+    assert halfwink(*words, "--json").json()["results"][0]["run"]["depth"] == 2
+    assert "expected `file@PATH`" in halfwink("storage", "simulate", "file").complaint
+    assert "no such" in halfwink("storage", "simulate", "file@b.fio").complaint.lower()
+
+
+def test_a_trace_has_its_devices_latency_unless_one_is_set(tmp_path: Path) -> None:
+    found = trace(tmp_path)
+    for values, latency_us in (({}, 50), ({"device.latency_us": 80}, 80 + 135)):
+        played = hw.compare(f"file@{found}", world="storage", techniques="issuer", set=values)
+        # With a latency that is set, the machine's bridges come on top.
+        assert played.source["device_latency_us"].to_list() == [pytest.approx(latency_us)]
+        run = played.runs.row(0, named=True)
+        assert (run["depth"], run["load"], run["units"]) == (None, "open", 400)
+        assert run["latency_p50_us"] > latency_us
 
 
 @pytest.mark.parametrize(

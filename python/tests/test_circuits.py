@@ -1,14 +1,18 @@
-"""Circuits: closed forms through the command line and from Python."""
+"""Circuits: closed forms, and `halfwink circuits simulate`, a view over `compare -w fabric`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
+from conftest import Halfwink
 
 import halfwink as hw
 from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_model_prints_what_the_work_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,11 +47,13 @@ def test_a_chart_of_what_is_saved(tmp_path: Path) -> None:
         hw.fabric("mordia").chart()
 
 
-def test_hosts_take_turns_as_the_work_has_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["circuits", "simulate", "mordia", "--duration-ms", "200", "--json"]) == 0
-    runs = json.loads(capsys.readouterr().out)["runs"]
-    assert len(runs) == 9
-    at = {(run["tokens"], run["day_us"]): run for run in runs}
+def test_hosts_take_turns_as_the_work_has_it(tmp_path: Path) -> None:
+    text = (ROOT / "studies/circuits.toml").read_text()
+    (tmp_path / "turns.toml").write_text(f"{text}\n[options]\nduration_ms = 200\n")
+    runs = hw.run(str(tmp_path / "turns.toml"), out=tmp_path / "out").results.runs
+    turns = runs.filter(pl.col("technique") != "packet-switch").iter_rows(named=True)
+    at = {(run["tokens"], run["day_us"]): run for run in turns}
+    assert len(at) == 9
     for day in [61, 123.5, 300]:
         duty = 100 * day / (day + 11.5)
         assert at["pacing", day]["up_pct"] == pytest.approx(duty)
@@ -56,8 +62,20 @@ def test_hosts_take_turns_as_the_work_has_it(capsys: pytest.CaptureFixture[str])
     assert losses == sorted(losses)
     assert losses[0] < losses[1] / 2
     assert at["pacing", 123.5]["first_arrival_us"] == pytest.approx(33.2, rel=0.1)
-    assert _run(["circuits", "simulate", "--duration-ms", "10"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_view_shows_the_runs_of_compare(halfwink: Halfwink, tmp_path: Path) -> None:
+    same = ("-t", "packet-switch,round-robin", "--set", "duration_ms=10", "-q", "-o", "same")
+    shown = halfwink("circuits", "simulate", *same, "--json").json()
+    again = halfwink("compare", "-w", "fabric", *same, "--json").json()
+    assert again == shown
+    assert [result["run"]["day_us"] for result in shown["results"]] == [None, 123.5]
+    kept = hw.open(tmp_path / "same")
+    assert kept.runs["host_gbps"].min() > 6
+    printed = halfwink("circuits", "simulate", *same).out
+    assert all(
+        heading in printed for heading in ("Gb/s a host", "loss %", "fairness %", "first us")
+    )
 
 
 def test_a_demand_becomes_a_week(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,12 +103,16 @@ def test_wrong_runs_and_demands_are_one_line(
     demand = tmp_path / "demand.csv"
     demand.write_text("0,1\n1,-2\n")
     for words, expected in [
-        (["simulate", "--day", "60"], "days of 61 us or more"),
-        (["simulate", "--day", "61,x"], "expected numbers"),
-        (["simulate", "--tokens", "pacin"], "did you mean `pacing`"),
-        (["simulate", "optical-core"], "no [hosts]"),
+        (["simulate", "-t", "round-robin:day_us=60"], "days of 61 us or more"),
+        (["simulate", "-t", "round-robin:day_us=x"], "day_us"),
+        (["simulate", "--set", "tokens=pacin"], "tokens: `pacin`, did you mean `pacing`?"),
+        (["simulate", "-m", "optical-core"], "no [hosts]"),
+        (["simulate", "mordia"], "it is a machine: write `-m mordia`"),
         (["simulate", "--set", "hosts.count=24"], "expected 2 to 23"),
-        (["simulate", "--duration-ms", "0"], "expected more than 0"),
+        (["simulate", "--set", "duration_ms=0"], "duration_ms: `0`"),
+        (["simulate", "--set", "seed=18446744073709551616"], "18446744073709551615"),
+        (["simulate", "--day", "61"], "write `--technique round-robin:day_us=61` now"),
+        (["simulate", "--tokens=naive"], "write `--set tokens=NAME` (`halfwink run circuits`"),
         (["schedule", str(demand)], ":2: found `-2`"),
         (["schedule", str(tmp_path / "none.csv")], "No such file"),
         (["schedule", str(demand), "--scheduler", "x"], ":2: found `-2`"),
@@ -101,41 +123,39 @@ def test_wrong_runs_and_demands_are_one_line(
         assert complaint.count("\n") == 1
 
 
-def test_tcp_is_played_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["circuits", "simulate", "--transport", "tcp", "--tokens", "pacing"]
-    words += ["--duration-ms", "100"]
-    assert _run([*words, "--json"]) == 0
-    runs = json.loads(capsys.readouterr().out)["runs"]
-    assert [run["day_us"] for run in runs] == [61, 123.5, 300]
+def test_tcp_is_played_in_turns() -> None:
+    days = [f"round-robin:day_us={day}" for day in (61, 123.5, 300)]
+    played = {"transport": "tcp", "duration_ms": 100}
+    runs = hw.compare("all-to-all", world="fabric", techniques=days, set=played).runs
+    assert runs["day_us"].to_list() == [61, 123.5, 300]
     # 6.26 Gb/s over a packet switch: Strong 2013, Fig 4.18.
-    assert all(3 < run["host_gbps"] <= 6.27 for run in runs)
-    assert all(run["resent_pct"] > 0 for run in runs)
-    assert _run(words) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    assert runs["host_gbps"].is_between(3, 6.27).all()
+    assert (runs["resent_pct"] > 0).all()
 
 
-def test_frames_of_several_sizes(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["circuits", "simulate", "--mtu", "1000,9000", "--tokens", "pacing", "--day", "123.5"]
-    words += ["--duration-ms", "20"]
-    assert _run(words) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
-    assert _run([*words, "--json"]) == 0
-    small, large = json.loads(capsys.readouterr().out)["runs"]
-    assert (small["mtu_bytes"], large["mtu_bytes"]) == (1000, 9000)
-    assert small["host_gbps"] < large["host_gbps"]
+def test_small_frames_carry_less() -> None:
+    small, large = (
+        hw.compare(
+            "all-to-all",
+            world="fabric",
+            techniques="round-robin",
+            set={"hosts.frame_bytes": size, "duration_ms": 20},
+        ).runs["host_gbps"][0]
+        for size in (1000, 9000)
+    )
+    assert small < large
 
 
 def test_transports_that_are_not_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, expected in [
-        (["--transport", "sctp"], "unknown transport `sctp`"),
-        (["--transport", "tcp", "--congestion", "cubik"], "unknown congestion `cubik`"),
-        (["--offload", "maybe"], "unknown offload `maybe`"),
-        (["--mtu", "12"], "expected whole bytes from 64 to 65535"),
-        (["--mtu", "a"], "expected numbers, by commas"),
-        (["--set", "hosts.tcp.window_days=0"], "hosts.tcp.window_days: found 0"),
-        (["--set", "hosts.card.least_us=24"], "found 24, expected 0 to 23"),
+    for setting, expected in [
+        ("transport=sctp", "transport: `sctp`, expected udp, tcp"),
+        ("congestion=cubik", "congestion: `cubik`, did you mean `cubic`?"),
+        ("offload=maybe", "offload: `maybe`, expected off, on"),
+        ("hosts.frame_bytes=12", "hosts.frame_bytes: found 12"),
+        ("hosts.tcp.window_days=0", "hosts.tcp.window_days: found 0"),
+        ("hosts.card.least_us=24", "found 24, expected 0 to 23"),
     ]:
-        assert _run(["circuits", "simulate", *words]) == 2
+        assert _run(["circuits", "simulate", "--set", setting]) == 2
         complaint = capsys.readouterr().err
         assert expected in complaint
         assert complaint.count("\n") == 1

@@ -219,7 +219,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
             "unknown machine `nope`; `halfwink list machines -w preheat` shows what there is",
         ),
         (
-            ("circuits", "simulate", "nope"),
+            ("circuits", "simulate", "-m", "nope"),
             "unknown fabric `nope`; `halfwink list machines -w fabric` shows what there is",
         ),
         (

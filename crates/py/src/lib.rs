@@ -26,7 +26,6 @@ mod resctrl;
 mod router;
 mod sample;
 mod server;
-mod storage;
 mod switching;
 mod trace;
 #[cfg(feature = "live")]
@@ -60,9 +59,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<server::Server>()?;
     module.add_class::<switching::Switching>()?;
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
-    module.add_function(wrap_pyfunction!(circuits::circuit_runs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
-    module.add_function(wrap_pyfunction!(storage::storage_load, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;

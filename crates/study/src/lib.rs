@@ -48,7 +48,7 @@ pub use worlds::chip::{
     NetworkInfo, Prediction, PreheatQuestion, Sample, SampleQuestion, SampledTechnique,
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
-pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
+pub use worlds::fabric::{schedule, FabricInfo, Scheduler};
 pub use worlds::list::{world, WORLDS};
 pub use worlds::node::{
     ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo,
@@ -57,5 +57,5 @@ pub use worlds::router::{Load, RouterInfo, RouterProfile};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, YearQuestion,
 };
-pub use worlds::storage::{LoadAsked, StorageInfo};
+pub use worlds::storage::StorageInfo;
 pub use worlds::switching::SwitchingInfo;

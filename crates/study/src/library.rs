@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::Input;
 use halfwink_fabric::flows::Traffic;
+use halfwink_storage::load::Load;
 use halfwink_techniques::{read_text, Descriptions, Error, Stamp};
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
@@ -34,8 +35,13 @@ struct Kept {
     services: Vec<Arc<WarmService>>,
     machines: HashMap<MachineKey, Arc<MachineInfo>>,
     /// Flows of files, latest last.
-    flows: Vec<(FlowsKey, Arc<Traffic>)>,
+    flows: Kind<FlowsKey, Traffic>,
+    /// Block I/Os of files, likewise.
+    block_loads: Kind<String, Load>,
 }
+
+/// Inputs of one kind by what they were read from, latest last.
+type Kind<K, V> = Vec<(K, Arc<V>)>;
 
 /// The key of a file of flows: a digest of its contents, the number of racks, and the servers of
 /// each rack.
@@ -48,8 +54,8 @@ type MachineKey = (String, Vec<(String, String)>, Option<Stamp>);
 const MACHINES: usize = 512;
 /// Generated services that are kept: each holds some MB of lines and code.
 const SERVICES_KEPT: usize = 16;
-/// Files of flows that are kept: one for every technique that is compared, and one beside it.
-const FLOWS_KEPT: usize = 2;
+/// Files of a kind that are kept: one for every technique that is compared, and one beside it.
+const FILES_KEPT: usize = 2;
 
 /// A machine description, read.
 #[derive(Clone, Debug)]
@@ -310,16 +316,35 @@ impl Library {
         key: FlowsKey,
         read: impl FnOnce() -> Result<Traffic, StudyError>,
     ) -> Result<Arc<Traffic>, StudyError> {
-        if let Some((_, known)) = self.kept().flows.iter().find(|(known, _)| *known == key) {
+        self.once(|kept| &mut kept.flows, key, read)
+    }
+
+    /// Block I/Os of files, read the first time that files hold this.
+    pub(crate) fn block_load(
+        &self,
+        key: String,
+        read: impl FnOnce() -> Result<Load, StudyError>,
+    ) -> Result<Arc<Load>, StudyError> {
+        self.once(|kept| &mut kept.block_loads, key, read)
+    }
+
+    fn once<K: PartialEq, V>(
+        &self,
+        of: fn(&mut Kept) -> &mut Kind<K, V>,
+        key: K,
+        read: impl FnOnce() -> Result<V, StudyError>,
+    ) -> Result<Arc<V>, StudyError> {
+        if let Some((_, known)) = of(&mut self.kept()).iter().find(|(known, _)| *known == key) {
             return Ok(Arc::clone(known));
         }
-        let traffic = Arc::new(read()?);
+        let found = Arc::new(read()?);
         let mut kept = self.kept();
-        if kept.flows.len() >= FLOWS_KEPT {
-            kept.flows.remove(0);
+        let files = of(&mut kept);
+        if files.len() >= FILES_KEPT {
+            files.remove(0);
         }
-        kept.flows.push((key, Arc::clone(&traffic)));
-        Ok(traffic)
+        files.push((key, Arc::clone(&found)));
+        Ok(found)
     }
 
     /// All workloads that can be named.

@@ -9,14 +9,14 @@ import polars as pl
 from cyclopts import App, Parameter
 
 from halfwink import circuits
+from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, save_chart
 from halfwink.cli.fabric_advice import advise
-from halfwink.cli.settings import Setting, settings
+from halfwink.cli.settings import Log, Setting, settings
 from halfwink.errors import HalfwinkError
 
 Flag = Annotated[bool, Parameter(negative="")]
-Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 app = App(name="circuits", help="Optical circuits that racks use by turns.")
 app.command(advise)
@@ -78,76 +78,68 @@ def model(
 
 @app.command
 def simulate(
-    fabric: str = "mordia",
-    *,
-    day: str = "61,123.5,300",
-    tokens: str = "naive,aging,pacing",
-    mtu: str = "",
-    transport: str = "udp",
-    congestion: str = "cubic",
-    offload: str = "off",
-    duration_ms: float = 1000.0,
-    seed: int = 1,
+    *workloads: str,
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     setting: Setting = None,
+    executor: str = "local",
+    table: str | None = None,
+    log: Log = None,
+    out: OutFolder = None,
+    fresh: Fresh = False,
+    wide: Wide = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> int:
-    """Play hosts that send to all others, circuit after circuit (modelled).
+    """Show what hosts send, lose and draw under each schedule of circuits (modelled).
+
+    The runs, columns and report are those of `halfwink compare -w fabric`.
 
     Parameters
     ----------
-    fabric
-        Name of a fabric with hosts (mordia), or a TOML file.
-    day
-        Lengths of days in microseconds, by commas.
-    tokens
-        Schemes that limit a host's frames while its circuit is up: naive, aging, pacing, by commas.
-    mtu
-        Sizes of frames in bytes, by commas; the fabric's own if not given.
-    transport
-        Transport of data: udp or tcp.
-    congestion
-        Congestion control of TCP: cubic, reno or dctcp.
-    offload
-        Segmentation and coalescing of TCP by network cards: on or off.
-    duration_ms
-        Length of each run, in simulated milliseconds.
-    seed
-        Seed of all random streams.
+    workloads
+        all-to-all: each host sends as much as it can to every other one. Default: all-to-all.
+    technique
+        Techniques, separated by commas, with parameters: packet-switch, round-robin:day_us=61 ...
+        (default: all; `halfwink list techniques --world fabric` shows them).
+    machine
+        Fabric with hosts (mordia), or a TOML file. Default: mordia.
     setting
-        Change a value: --set hosts.margin_us=20. May be repeated.
+        Change a value: --set tokens=naive (aging, pacing), --set transport=tcp, --set
+        duration_ms=200, --set hosts.frame_bytes=1500. May be repeated.
+    executor
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    table
+        Table to print instead of the short one: ledger, host.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        Logged runs are played even if their results are there.
+    out
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
+    fresh
+        Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
     json
         Print one JSON document.
+    quiet
+        No progress, no messages.
     """
-    runs = circuits.circuit_runs(
-        fabric,
-        days_us=_numbers(day, "--day"),
-        tokens=tokens.split(","),
-        mtu=_sizes(mtu) if mtu else (),
-        transport=transport,
-        congestion=congestion,
-        offload=offload,
-        duration_ms=duration_ms,
-        seed=seed,
-        set=dict(settings(setting)),
+    return compare(
+        *workloads,
+        world="fabric",
+        technique=technique,
+        machine=machine,
+        setting=setting,
+        executor=executor,
+        table=table,
+        log=log,
+        out=out,
+        fresh=fresh,
+        wide=wide,
+        json=json,
+        quiet=quiet,
     )
-    if json:
-        print_json("circuits.simulate", {"fabric": fabric, "runs": runs.to_dicts()})
-        return 0
-    sizes = ["mtu_bytes"] if mtu else []
-    shown = ["tokens", "day_us", "loss_pct", "host_gbps", "fairness_pct"]
-    last = ["resent_pct", "timeouts"] if transport == "tcp" else ["first_arrival_us"]
-    print_frame(runs.select(*sizes, *shown, *last))
-    if transport == "tcp":
-        stdout.print(
-            "[dim]all modelled; what arrives in order at a host; fairness: spread over senders\n"
-            "as share of the mean; resent: of all segments sent[/dim]"
-        )
-        return 0
-    stdout.print(
-        "[dim]all modelled; fairness: spread over senders as share of the mean; first\n"
-        "packet of a circuit at its receiver, from the begin of its day[/dim]"
-    )
-    return 0
 
 
 @app.command
@@ -208,20 +200,6 @@ _WIDTH = 56
 def _cut(column: pl.Expr) -> pl.Expr:
     short = column.str.slice(0, _WIDTH - 4) + " ..."
     return pl.when(column.str.len_chars() > _WIDTH).then(short).otherwise(column)
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise HalfwinkError(f"{option} {text}: expected numbers, by commas") from None
-
-
-def _sizes(text: str) -> list[int]:
-    sizes = _numbers(text, "--mtu")
-    if not all(size.is_integer() and 64 <= size <= 65_535 for size in sizes):
-        raise HalfwinkError(f"--mtu {text}: expected whole bytes from 64 to 65535")
-    return [int(size) for size in sizes]
 
 
 def _print(table: pl.DataFrame, name: str) -> None:

@@ -112,7 +112,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("llama.0.et -m training-64", "an execution trace's flows"),
     ),
     "circuits model": (("--savings --plot saved.html", "closed forms, drawn"),),
-    "circuits simulate": (("mordia --day 61,300 --tokens naive,pacing", "hosts in turns"),),
+    "circuits simulate": (
+        ("-t packet-switch,round-robin --set tokens=naive", "hosts in turns, beside packets"),
+    ),
     "circuits schedule": (("demand.csv", "a week of circuits for a demand"),),
     "preheat prototype": (("", "warm, cold, preheated: Tables 6.1 and 6.2"),),
     "preheat breakdown": (("--plot steps.svg", "what each step of the loader saves"),),

@@ -49,6 +49,16 @@ LISTED = {
 MOVED_EVERYWHERE = {"--policy": "`--technique`", "--seed": "`--set seed=N`"}
 MOVED = {
     "compare": MOVED_EVERYWHERE,
+    "circuits simulate": MOVED_EVERYWHERE
+    | {
+        "--day": "`--technique round-robin:day_us=61`",
+        "--tokens": "`--set tokens=NAME` (`halfwink run circuits` plays all of them)",
+        "--mtu": "`--set hosts.frame_bytes=BYTES`",
+        "--transport": "`--set transport=NAME`",
+        "--congestion": "`--set congestion=NAME`",
+        "--offload": "`--set offload=on`",
+        "--duration-ms": "`--set duration_ms=MS`",
+    },
     "hybrid": MOVED_EVERYWHERE
     | {
         "--workload": "the workload itself, as `count@30`",

@@ -50,7 +50,8 @@ def simulate(
     Parameters
     ----------
     workloads
-        random-read, or with its number of issuing CPUs, as random-read@17. Default: random-read.
+        random-read, or with its number of issuing CPUs, as random-read@17; or your own I/Os, jobs
+        of fio or a block trace, as file@job.fio. Default: random-read.
     technique
         Techniques, separated by commas, with parameters: issuer, cache-aware:period_ms=1 ...
         (default: all; `halfwink list techniques --world storage` shows them).

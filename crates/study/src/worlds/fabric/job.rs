@@ -7,7 +7,7 @@ use halfwink_fabric::world::{play, play_packets, Run, Setting, Transport, WorldE
 use halfwink_fabric::Hosts;
 use halfwink_policy::circuits::host::Scheme;
 use halfwink_policy::circuits::CircuitsPolicy;
-use halfwink_techniques::{Choice, CircuitsContext, Make, Parameter};
+use halfwink_techniques::{Choice, CircuitsContext, Make, Parameter, Values};
 use halfwink_units::Time;
 
 use super::FabricInfo;
@@ -15,8 +15,8 @@ use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
-use crate::table::{integer, real, Head, Table, Value};
-use crate::world::{Named, Prepared, Settings, Tables, Work, World};
+use crate::table::{integer, real, short, text, Head, Short, Table, Value};
+use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::common::{ledger, Common, Load, COMMON, LEDGER};
 
 /// World: racks, hosts, circuits that they use by turns.
@@ -36,20 +36,19 @@ const OPTIONS: &[Parameter] = &[
         .about("length of a run, to the end of a slot", "halfwink"),
     Parameter::words("tokens", &["pacing", "aging", "naive"])
         .about("when a host may send while its circuit is up", "Strong 2013, Fig 4.13"),
-    Parameter::words("transport", &TRANSPORTS).about("what carries data", "Strong 2013, Sec 4.5.2"),
-    Parameter::words("congestion", &ALGORITHMS)
+    Parameter::words("transport", &["udp", "tcp"])
+        .about("what carries data", "Strong 2013, Sec 4.5.2"),
+    Parameter::words("congestion", &["cubic", "reno", "dctcp"])
         .about("congestion control of TCP", "RFC 9438, RFC 5681, RFC 8257"),
-    Parameter::words("offload", &OFFLOADS)
+    Parameter::words("offload", &["off", "on"])
         .about("whether cards cut and join segments of TCP", "Strong 2013, Sec 4.4.2"),
 ];
-/// The transports that carry data, by name.
-const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
-const ALGORITHMS: [&str; 3] = ["cubic", "reno", "dctcp"];
-const OFFLOADS: [&str; 2] = ["off", "on"];
 
 /// Columns of a run beside the common ones.
-pub(super) const OWN: [Head; 12] = [
+pub(super) const OWN: [Head; 14] = [
     integer("seed"),
+    text("tokens"),
+    real("day_us"),
     integer("hosts"),
     integer("slots"),
     real("up_pct"),
@@ -63,6 +62,15 @@ pub(super) const OWN: [Head; 12] = [
     integer("timeouts"),
 ];
 
+const SHORT: &[Short] = &[
+    short("host_gbps", "Gb/s a host", 3),
+    short("loss_pct", "loss %", 3),
+    short("fairness_pct", "fairness %", 2),
+    short("first_arrival_us", "first us", 1),
+    short("resent_pct", "resent %", 3),
+    short("timeouts", "timeouts", 0),
+];
+
 /// A job whose names were found.
 struct FabricJob {
     info: FabricInfo,
@@ -73,34 +81,16 @@ struct FabricJob {
     seed: u64,
 }
 
-/// Tokens by their word.
-///
-/// # Errors
-/// If there are none of that name.
-pub(super) fn scheme(name: &str) -> Result<Scheme, StudyError> {
-    Scheme::named(name)
-        .ok_or_else(|| StudyError::unknown("tokens", name, Scheme::ALL.map(Scheme::name)))
-}
-
-/// A transport by its words: what it is, its congestion control, whether cards cut segments. What
-/// is only TCP's is checked of UDP, too.
-///
-/// # Errors
-/// If there is none of that name.
-pub(super) fn transport([name, algorithm, offload]: [&str; 3]) -> Result<Transport, StudyError> {
-    let algorithm = match algorithm {
-        "cubic" => Algorithm::Cubic,
+/// Returns the transport that a job's options choose.
+fn transport(options: &Values) -> Transport {
+    let algorithm = match options.word("congestion") {
         "reno" => Algorithm::Reno,
         "dctcp" => Algorithm::Dctcp,
-        _ => return Err(StudyError::unknown("congestion", algorithm, ALGORITHMS)),
+        _ => Algorithm::Cubic,
     };
-    if !OFFLOADS.contains(&offload) {
-        return Err(StudyError::unknown("offload", offload, OFFLOADS));
-    }
-    match name {
-        "udp" => Ok(Transport::Udp),
-        "tcp" => Ok(Transport::Tcp { algorithm, offload: offload == "on" }),
-        _ => Err(StudyError::unknown("transport", name, TRANSPORTS)),
+    match options.word("transport") {
+        "tcp" => Transport::Tcp { algorithm, offload: options.word("offload") == "on" },
+        _ => Transport::Udp,
     }
 }
 
@@ -175,7 +165,7 @@ impl World for Fabric {
     }
 
     fn command(&self, technique: &str) -> String {
-        format!("halfwink run STUDY.toml` with `world = \"fabric\"` and `{technique}")
+        format!("halfwink circuits simulate -t {technique}")
     }
 
     fn workloads(&self, _library: &Library) -> Result<Vec<Named>, StudyError> {
@@ -193,6 +183,14 @@ impl World for Fabric {
 
     fn options(&self) -> &'static [Parameter] {
         OPTIONS
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { machine: Some("mordia"), workload: Some(ALL_TO_ALL), loads: None }
+    }
+
+    fn short(&self) -> &'static [Short] {
+        SHORT
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
@@ -216,8 +214,8 @@ impl World for Fabric {
         let options = &settings.options;
         Ok(Box::new(FabricJob {
             info,
-            scheme: scheme(options.word("tokens"))?,
-            transport: transport(["transport", "congestion", "offload"].map(|n| options.word(n)))?,
+            scheme: Scheme::named(options.word("tokens")).unwrap_or(Scheme::Pacing),
+            transport: transport(options),
             duration: Time::from_ns(1e6 * options.number("duration_ms")),
             seed: options.number("seed") as u64,
             choice: settings.choice,
@@ -253,13 +251,14 @@ impl Prepared for FabricJob {
     }
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let day_us = self.choice.given_or_default("day_us");
         let setting = Setting {
             switch: &self.info.fabric.spec().switch,
             hosts: self.info.hosts()?,
             scheme: self.scheme,
             transport: self.transport,
             duration: self.duration,
-            day: Time::from_ns(1e3 * self.choice.given_or_default("day_us").unwrap_or(DAY_US)),
+            day: Time::from_ns(1e3 * day_us.unwrap_or(DAY_US)),
             seed: self.seed,
         };
         let policy = logs.circuits(0, self.info.policy(&self.choice)?);
@@ -285,7 +284,7 @@ impl Prepared for FabricJob {
             ..Common::default()
         }
         .cells();
-        let own = [vec![self.seed.into()], cells_of(&run, setting.hosts)].concat();
+        let own = cells_of(&run, &setting, day_us);
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
     }
@@ -295,14 +294,18 @@ fn waits(run: &Run, of: impl Fn(&Histogram) -> Option<Time>) -> Option<f64> {
     of(&run.tcp.as_ref()?.delivery).map(|time| time.as_ns() * 1e-3)
 }
 
-/// The columns of [`OWN`] behind the seed.
-pub(super) fn cells_of(run: &Run, hosts: &Hosts) -> Vec<Value> {
+/// Returns the columns of [`OWN`]. Schedules that choose their days have no `day_us`.
+pub(super) fn cells_of(run: &Run, setting: &Setting, day_us: Option<f64>) -> Vec<Value> {
+    let hosts = setting.hosts;
     let (count, frame_bits) = (usize::from(hosts.count), f64::from(hosts.frame_bytes) * 8.0);
     let delivered: u64 = run.delivered.iter().sum();
     let seconds = run.duration.as_s();
     let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
     let sent = run.counts.sent as f64;
     vec![
+        setting.seed.into(),
+        setting.scheme.name().into(),
+        day_us.into(),
         u64::from(hosts.count).into(),
         run.slots.into(),
         (100.0 * run.up.as_s() / seconds).into(),

@@ -6,7 +6,6 @@ mod schedule;
 mod transports;
 
 pub use job::Fabric;
-pub use runs::Turns;
 pub use schedule::{schedule, Scheduler};
 
 use halfwink_engine::Input;

@@ -3,17 +3,16 @@
 use halfwink_engine::RunControl;
 use halfwink_fabric::world::{play, Run, Setting, Transport};
 use halfwink_fabric::{CircuitSwitch, Hosts};
-use halfwink_policy::circuits::Turns as RoundRobin;
+use halfwink_policy::circuits::host::Scheme;
+use halfwink_policy::circuits::Turns;
 use halfwink_units::Time;
 
-use super::job::{cells_of, failed, scheme, transport, DAY_US, OWN, SEED};
+use super::job::{cells_of, failed, DAY_US, OWN, SEED};
 use super::FabricInfo;
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table, Value};
 use crate::world::Tables;
 
-/// Tokens of Fig 4.14.
-const TOKENS: [&str; 3] = ["naive", "aging", "pacing"];
 /// Length of each run. The work sent 506 GB, 50 s or so.
 pub(super) const DURATION_MS: f64 = 2_000.0;
 /// The times by which hosts stop early, in microseconds (PT-4.18).
@@ -21,68 +20,32 @@ const MARGINS_US: [f64; 9] = [20.0, 20.5, 21.0, 21.5, 22.0, 22.5, 23.0, 23.5, 24
 /// Night and day for which the work measured when sync frames come (Fig 4.19): 106 us together.
 const JITTER_US: [f64; 2] = [6.0, 100.0];
 
-/// The runs to play: a row for each kind of tokens and length of day.
-#[derive(Clone, Copy, Debug)]
-pub struct Turns<'a> {
-    /// Lengths of days, in microseconds.
-    pub days_us: &'a [f64],
-    /// Kinds of tokens to play.
-    pub tokens: &'a [&'a str],
-    /// Transport, congestion control, and whether cards cut segments: words of the world's options.
-    pub transport: [&'a str; 3],
-    /// Length of each run, in milliseconds.
-    pub duration_ms: f64,
-    /// The seed of all random streams.
-    pub seed: u64,
-}
-
-/// The transport that the work measured with: datagrams.
-const UDP: [&str; 3] = ["udp", "cubic", "off"];
-
 /// A single run.
 #[derive(Clone, Copy)]
 pub(super) struct Played<'a> {
     pub(super) switch: &'a CircuitSwitch,
     pub(super) hosts: &'a Hosts,
-    pub(super) tokens: &'a str,
+    pub(super) tokens: Scheme,
     pub(super) transport: Transport,
     pub(super) day_us: f64,
     pub(super) duration_ms: f64,
-    pub(super) seed: u64,
+}
+
+impl Played<'_> {
+    fn setting(&self) -> Setting<'_> {
+        Setting {
+            switch: self.switch,
+            hosts: self.hosts,
+            scheme: self.tokens,
+            transport: self.transport,
+            duration: Time::from_ns(1e6 * self.duration_ms),
+            day: Time::from_ns(1e3 * self.day_us),
+            seed: SEED,
+        }
+    }
 }
 
 impl FabricInfo {
-    /// Plays traffic from all to all in turns.
-    ///
-    /// # Errors
-    /// If there are no hosts, no such tokens or transport, or a day is shorter than the switch
-    /// allows.
-    pub fn runs(&self, asked: &Turns) -> Result<Table, StudyError> {
-        let heads = [&[text("tokens"), real("day_us")], &OWN[1..]].concat();
-        let mut table = Table::new(&heads);
-        let (duration_ms, transport) = (asked.duration_ms, transport(asked.transport)?);
-        if !(duration_ms.is_finite() && duration_ms > 0.0) {
-            let message = format!("duration of {duration_ms} ms: expected more than 0");
-            return Err(StudyError::Usage(message));
-        }
-        for &tokens in asked.tokens {
-            for &day_us in asked.days_us {
-                let seed = asked.seed;
-                let run = self.turns(&Played {
-                    tokens,
-                    transport,
-                    day_us,
-                    duration_ms,
-                    seed,
-                    ..self.published()?
-                })?;
-                let names: [Value; 2] = [tokens.into(), day_us.into()];
-                table.push([names.to_vec(), cells_of(&run, self.hosts()?)].concat());
-            }
-        }
-        Ok(table)
-    }
-
     /// Returns what the work measured of its hosts, as tables by name.
     ///
     /// | table | a row for |
@@ -99,13 +62,12 @@ impl FabricInfo {
     /// # Errors
     /// If the fabric has no hosts.
     pub fn experiments(&self) -> Result<Tables, StudyError> {
-        let runs = self.runs(&Turns {
-            days_us: &self.fabric.spec().days_us,
-            tokens: &TOKENS,
-            transport: UDP,
-            duration_ms: DURATION_MS,
-            seed: SEED,
-        })?;
+        let mut runs = Table::new(&OWN[1..]);
+        for tokens in Scheme::ALL {
+            for &day_us in &self.fabric.spec().days_us {
+                runs.push(self.cells(&Played { tokens, day_us, ..self.published()? })?);
+            }
+        }
         let mut tables = vec![("runs", runs), ("margins", self.margins()?), ("sync", self.sync()?)];
         tables.extend(self.transports()?);
         Ok(tables)
@@ -116,11 +78,10 @@ impl FabricInfo {
         Ok(Played {
             switch: &self.fabric.spec().switch,
             hosts: self.hosts()?,
-            tokens: "pacing",
+            tokens: Scheme::Pacing,
             transport: Transport::Udp,
             day_us: DAY_US,
             duration_ms: DURATION_MS,
-            seed: SEED,
         })
     }
 
@@ -164,17 +125,15 @@ impl FabricInfo {
 
     pub(super) fn turns(&self, played: &Played) -> Result<Run, StudyError> {
         self.check_day(played.day_us)?;
-        let (hosts, day) = (played.hosts, Time::from_ns(1e3 * played.day_us));
-        let setting = Setting {
-            switch: played.switch,
-            hosts,
-            scheme: scheme(played.tokens)?,
-            transport: played.transport,
-            duration: Time::from_ns(1e6 * played.duration_ms),
-            day,
-            seed: played.seed,
-        };
-        let policy = Box::new(RoundRobin::round_robin(hosts.count, day));
+        let setting = played.setting();
+        let policy = Box::new(Turns::round_robin(setting.hosts.count, setting.day));
         play(&setting, policy, &RunControl::new()).map_err(failed)
+    }
+
+    /// Plays a run, and returns the columns of [`OWN`] behind the seed.
+    pub(super) fn cells(&self, played: &Played) -> Result<Vec<Value>, StudyError> {
+        let mut cells = cells_of(&self.turns(played)?, &played.setting(), Some(played.day_us));
+        cells.remove(0);
+        Ok(cells)
     }
 }

@@ -5,13 +5,14 @@ use halfwink_engine::Histogram;
 use halfwink_fabric::tcp::Algorithm;
 use halfwink_fabric::world::{packet_gbps, Run, Transport};
 use halfwink_fabric::Hosts;
+use halfwink_policy::circuits::host::Scheme;
 use halfwink_units::Time;
 
-use super::job::{cells_of, OWN};
+use super::job::OWN;
 use super::runs::{Played, DURATION_MS};
 use super::FabricInfo;
 use crate::error::StudyError;
-use crate::table::{integer, real, text, Head, Table, Value};
+use crate::table::{integer, real, text, Table, Value};
 use crate::world::Tables;
 
 /// Days of the morning rush, in microseconds (Sec 4.4.2).
@@ -27,8 +28,6 @@ const KINDS: [(&str, &str, Transport); 3] = [
     ("tcp", "off", Transport::Tcp { algorithm: Algorithm::Cubic, offload: false }),
     ("tcp", "on", Transport::Tcp { algorithm: Algorithm::Cubic, offload: true }),
 ];
-
-const TCP_HEADS: [Head; 3] = [text("congestion"), text("offload"), real("day_us")];
 
 /// One thing of the hosts, changed.
 type Change = (&'static str, fn(&mut Hosts));
@@ -92,7 +91,7 @@ impl FabricInfo {
         for day_us in RUSH_US {
             let hosts = &hosts;
             let run =
-                self.turns(&Played { hosts, tokens: "naive", day_us, ..self.published()? })?;
+                self.turns(&Played { hosts, tokens: Scheme::Naive, day_us, ..self.published()? })?;
             let loss = 100.0 * run.counts.lost as f64 / run.counts.sent as f64;
             table.push(vec![day_us.into(), loss.into(), in_us(run.counts.longest_pause).into()]);
         }
@@ -131,7 +130,7 @@ impl FabricInfo {
     }
 
     fn tcp(&self) -> Result<Table, StudyError> {
-        let mut table = Table::new(&[&TCP_HEADS[..], &OWN[1..]].concat());
+        let mut table = Table::new(&[&[text("congestion"), text("offload")], &OWN[1..]].concat());
         let days = &self.fabric.spec().days_us;
         let cases = [
             ("cubic", Algorithm::Cubic, false, &days[..]),
@@ -142,10 +141,9 @@ impl FabricInfo {
         for (name, algorithm, offload, days) in cases {
             for &day_us in days {
                 let transport = Transport::Tcp { algorithm, offload };
-                let run = self.turns(&Played { transport, day_us, ..self.published()? })?;
-                let offload = if offload { "on" } else { "off" };
-                let names: [Value; 3] = [name.into(), offload.into(), day_us.into()];
-                table.push([names.to_vec(), cells_of(&run, self.hosts()?)].concat());
+                let names = [name, if offload { "on" } else { "off" }].map(Value::from);
+                let cells = self.cells(&Played { transport, day_us, ..self.published()? })?;
+                table.push([names.to_vec(), cells].concat());
             }
         }
         Ok(table)
@@ -157,22 +155,21 @@ impl FabricInfo {
     /// # Errors
     /// If the fabric has no hosts.
     pub fn tcp_changed(&self) -> Result<Table, StudyError> {
-        let mut table = Table::new(&[&[text("changed"), real("day_us")], &OWN[1..]].concat());
+        let mut table = Table::new(&[&[text("changed")], &OWN[1..]].concat());
         let transport = Transport::Tcp { algorithm: Algorithm::Cubic, offload: false };
         for (changed, change) in CHANGES {
             let mut hosts = self.hosts()?.clone();
             change(&mut hosts);
             for day_us in ENDS_US {
                 let (hosts, duration_ms) = (&hosts, DURATION_MS / 2.0);
-                let run = self.turns(&Played {
+                let cells = self.cells(&Played {
                     hosts,
                     transport,
                     day_us,
                     duration_ms,
                     ..self.published()?
                 })?;
-                let names: [Value; 2] = [changed.into(), day_us.into()];
-                table.push([names.to_vec(), cells_of(&run, hosts)].concat());
+                table.push([vec![changed.into()], cells].concat());
             }
         }
         Ok(table)

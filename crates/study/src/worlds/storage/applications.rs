@@ -8,7 +8,6 @@ use super::figures::{Bench, MANY_SOCKETS};
 use super::job::Load;
 use super::StorageInfo;
 use crate::error::StudyError;
-use crate::logs::Logs;
 use crate::table::{real, text, Table};
 
 /// Latencies of Table 6.1, in microseconds.
@@ -212,7 +211,7 @@ fn costs(info: &StorageInfo, policy: &str) -> Result<Costs, StudyError> {
             ios: 30_000,
             ..Load::default()
         };
-        let run = info.play(&choice, &load, &RunControl::new(), &Logs::default())?;
+        let run = info.play(&choice, &load, &RunControl::new())?;
         Ok(At {
             iops: run.iops(),
             us_per_io: 1e6 * run.driver_cpus() / run.iops(),

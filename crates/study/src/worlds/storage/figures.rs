@@ -8,7 +8,6 @@ use super::job::{Load, OWN};
 use super::StorageInfo;
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::logs::Logs;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::world::Tables;
@@ -103,7 +102,7 @@ impl Bench {
             .collect();
         let found = parallel(&points, |&(info, issuers)| {
             let load = Load { path: Path::Queue, issuers, warm_up: 5_000, ios: 20_000, ..load() };
-            info.play(&policy, &load, &RunControl::new(), &Logs::default())
+            info.play(&policy, &load, &RunControl::new())
         });
         let mut before = None;
         for ((info, issuers), run) in points.iter().zip(found) {
@@ -132,7 +131,7 @@ impl Bench {
             // Of the interrupt alone, five issuers are slower than it.
             let all = if parts == Parts::InterruptOnly { 2 * cores } else { cores };
             let load = Load { parts, first: 1, issuers: all - 1, ..load() };
-            let run = info.play(&policy, &load, &RunControl::new(), &Logs::default())?;
+            let run = info.play(&policy, &load, &RunControl::new())?;
             table.push(vec![name.into(), run.iops().into(), (1e6 / run.iops()).into()]);
         }
         Ok(table)
@@ -147,7 +146,7 @@ impl Bench {
             [("one-socket", 0, cores), ("both", 0, 2 * cores), ("the-other", cores, cores)]
         {
             let load = Load { first, issuers, ..load() };
-            let run = info.play(&policy, &load, &RunControl::new(), &Logs::default())?;
+            let run = info.play(&policy, &load, &RunControl::new())?;
             table.push(vec![name.into(), run.iops().into()]);
         }
         Ok(table)
@@ -176,7 +175,7 @@ impl Bench {
             let first = if *name == "mt-one-socket" { cores } else { 0 };
             let rate = (*rate > 0.0).then_some(1e3 * rate);
             let load = Load { issuers: cores, first, rate, ..load() };
-            info.play(policy, &load, &RunControl::new(), &Logs::default())
+            info.play(policy, &load, &RunControl::new())
         });
         for ((name, _, rate), run) in points.iter().zip(found) {
             let run = run?;
@@ -203,7 +202,7 @@ impl Bench {
         }
         let found = parallel(&points, |(choice, issuers)| -> Result<Vec<Value>, StudyError> {
             let load = Load { issuers: *issuers, ..load() };
-            let run = info.play(choice, &load, &RunControl::new(), &Logs::default())?;
+            let run = info.play(choice, &load, &RunControl::new())?;
             let mut row: Vec<Value> = vec![choice.to_string().into()];
             row.extend(info.own(&run, &load).into_iter().skip(1));
             Ok(row)

@@ -2,9 +2,12 @@
 
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_storage::load::Issues;
 use halfwink_storage::world::{play, Parts, Path, Run, Setting, WorldError};
 use halfwink_techniques::{Choice, Parameter, Values};
+use halfwink_units::Time;
 
+use super::loads::{Own, SOURCE};
 use super::StorageInfo;
 use crate::error::StudyError;
 use crate::job::Job;
@@ -18,8 +21,10 @@ use crate::worlds::common::{ledger, slices, Common, COMMON, LEDGER, SLICES};
 /// World: block I/Os on machines of several sockets.
 pub struct Storage;
 
-/// The only pattern of I/O so far: what it reads makes no difference to the driver.
+/// The generated pattern of I/O: what it reads makes no difference to the driver.
 const READ: &str = "random-read";
+/// The user's own I/Os, as `file@job.fio`.
+const FILE: &str = "file";
 /// Seed where none is chosen.
 pub(super) const SEED: u64 = 1;
 
@@ -43,11 +48,15 @@ const OPTIONS: &[Parameter] = &[
         .about("what lies between issuers and device", "Nellans 2014, Sec 6.1, 6.2"),
     Parameter::words("leave_out", &["nothing", "structures", "completion"])
         .about("parts of a completion, from which on", "Nellans 2014, Sec 6.2.1"),
+    Parameter::number("part", "", 0.0, (0.0, 1.0))
+        .about("where to begin in a trace that is too long to be played as a whole", "halfwink"),
+    Parameter::text("ignore", "words of messages, separated by commas", "nothing")
+        .about("parts of a file of I/Os to leave out although they matter", "halfwink"),
 ];
 
 /// Columns of a run beside the common ones. `socket_full_at` is the number of issuing CPUs with
 /// which the last socket that issues is full.
-pub(super) const OWN: [Head; 16] = [
+pub(super) const OWN: [Head; 18] = [
     integer("seed"),
     integer("issuers"),
     integer("socket_full_at"),
@@ -56,6 +65,8 @@ pub(super) const OWN: [Head; 16] = [
     real("driver_cpus"),
     real("driver_us_per_io"),
     real("busy_cpus"),
+    real("polling_cpus"),
+    real("latency_p50_us"),
     integer("handlers"),
     real("spinning_pct"),
     real("hears_busy_pct"),
@@ -81,6 +92,7 @@ pub(super) struct Load {
     pub parts: Parts,
     pub issuers: u16,
     pub first: u16,
+    /// I/Os in flight of each CPU, at most; 0 for requests that come at their times.
     pub depth: u32,
     pub bytes: u32,
     pub rate: Option<f64>,
@@ -128,7 +140,23 @@ impl Load {
             seed: options.number("seed") as u64,
         }
     }
+
+    /// Returns the load of a file's I/Os. Of a trace all are counted, and a tenth goes before; jobs
+    /// that wait for what they issued have no end.
+    fn of_file(own: &Own, options: &Values) -> Load {
+        let load = Load::of(own.issues.len() as u16, options);
+        let (warm_up, ios) = own.requests().map_or((load.warm_up, load.ios), |all| (all / 10, all));
+        let depth = |issues: &Issues| match issues {
+            Issues::Closed(closed) => closed.depth,
+            Issues::Open { .. } => 0,
+        };
+        let depth = own.issues.iter().map(depth).max().unwrap_or_default();
+        Load { first: 0, depth, rate: None, warm_up, ios, ..load }
+    }
 }
+
+/// The latency of the device: what a trace says, unless it was set.
+const LATENCY: &str = "device.latency_us";
 
 /// Returns the path between issuer and device, by its word.
 fn path(word: &str) -> Path {
@@ -143,6 +171,8 @@ struct StorageJob {
     info: StorageInfo,
     choice: Choice,
     load: Load,
+    /// The user's own I/Os, which replace depth, size and rate of the load.
+    own: Option<Own>,
 }
 
 pub(super) fn failed(error: WorldError) -> StudyError {
@@ -160,6 +190,16 @@ impl StorageInfo {
         choice: &Choice,
         load: &Load,
         control: &RunControl,
+    ) -> Result<Run, StudyError> {
+        self.play_own(choice, (load, None), control, &Logs::default())
+    }
+
+    /// Plays a load under a technique, with these I/Os of each CPU if there are any.
+    fn play_own(
+        &self,
+        choice: &Choice,
+        (load, own): (&Load, Option<&Own>),
+        control: &RunControl,
         logs: &Logs,
     ) -> Result<Run, StudyError> {
         let setting = Setting {
@@ -168,11 +208,11 @@ impl StorageInfo {
             parts: load.parts,
             issuers: load.issuers,
             first: load.first,
-            depth: load.depth,
+            depth: load.depth.max(1),
             bytes: load.bytes,
             rate: load.rate,
             poisson: load.poisson,
-            load: None,
+            load: own.map(|own| &own.issues[..]),
             warm_up: load.warm_up,
             ios: load.ios,
             seed: load.seed,
@@ -190,6 +230,8 @@ impl StorageInfo {
         let completed = run.completed as f64;
         let spinning: f64 =
             run.cpus.iter().map(|cpu| cpu.of(|s| s.state() == State::Spinning).as_s()).sum();
+        let polling: f64 =
+            run.cpus.iter().map(|cpu| cpu.of(|stage| stage == Stage::Polling).as_s()).sum();
         let hears = run.cpus[usize::from(HEARS)].of(Stage::is_driver).as_s();
         let crossings = |lock: usize| {
             let counts = run.locks[lock];
@@ -199,11 +241,13 @@ impl StorageInfo {
             load.seed.into(),
             u64::from(load.issuers).into(),
             u64::from(full_at).into(),
-            u64::from(load.depth).into(),
+            Some(u64::from(load.depth)).filter(|&depth| depth > 0).into(),
             run.iops().into(),
             run.driver_cpus().into(),
             (1e6 * run.driver_cpus() / run.iops()).into(),
             run.busy_cpus().into(),
+            (polling / seconds).into(),
+            us(run.latency.quantile(0.5)).into(),
             u64::from(run.handlers).into(),
             (100.0 * spinning / seconds / run.busy_cpus().max(1e-9)).into(),
             (100.0 * hears / seconds).into(),
@@ -220,7 +264,7 @@ impl StorageInfo {
 fn issuers(workload: &str) -> Result<u16, StudyError> {
     let (name, issuers) = workload.split_once('@').unwrap_or((workload, "1"));
     if name != READ {
-        return Err(StudyError::unknown("workload", name, [READ]));
+        return Err(StudyError::unknown("workload", name, [READ, FILE]));
     }
     issuers.parse().ok().filter(|&count| count > 0).ok_or_else(|| {
         let message = format!("workload `{workload}`: expected `{READ}@CPUS`, as `{READ}@17`");
@@ -242,8 +286,10 @@ impl World for Storage {
     }
 
     fn workloads(&self, _library: &Library) -> Result<Vec<Named>, StudyError> {
-        let title = format!("CPUs that each have I/Os in flight all the time, 17 of {READ}@17");
-        Ok(vec![Named { name: READ.to_owned(), title }])
+        let read = format!("CPUs that each have I/Os in flight all the time, 17 of {READ}@17");
+        let file = format!("I/Os of your own: jobs of fio or a block trace, as {FILE}@job.fio");
+        let titles = [(READ, read), (FILE, file)];
+        Ok(titles.map(|(name, title)| Named { name: name.to_owned(), title }).to_vec())
     }
 
     fn machines(&self, library: &Library) -> Vec<Named> {
@@ -269,6 +315,7 @@ impl World for Storage {
             ("run", [&COMMON[..], &OWN].concat()),
             ("ledger", LEDGER.to_vec()),
             ("slices", SLICES.to_vec()),
+            ("source", SOURCE.to_vec()),
         ]
     }
 
@@ -278,15 +325,30 @@ impl World for Storage {
         job: &Job,
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
-        let info = library.storage(&job.machine, &settings.machine)?;
+        let mut info = library.storage(&job.machine, &settings.machine)?;
         info.policy(&settings.choice)?;
-        let load = Load::of(issuers(&job.workload)?, &settings.options);
         let cpus = info.machine.spec().topology.cpus();
+        let (load, own) = match job.workload.split_once('@') {
+            Some((FILE, path)) => {
+                let options = &settings.options;
+                let left = (options.text("ignore").unwrap_or_default(), options.number("part"));
+                let own = Own::read(library, path, cpus, left)?;
+                let is_said = settings.machine.iter().any(|(path, _)| path == LATENCY);
+                if let Some(us) = own.traced_us().filter(|_| !is_said) {
+                    let more = [(LATENCY, us), ("device.pcie_us", 0.0)];
+                    let more = more.map(|(path, us)| (path.to_owned(), format!("{us:?}")));
+                    info =
+                        library.storage(&job.machine, &[&settings.machine[..], &more].concat())?;
+                }
+                (Load::of_file(&own, options), Some(own))
+            }
+            _ => (Load::of(issuers(&job.workload)?, &settings.options), None),
+        };
         if u32::from(load.first) + u32::from(load.issuers) > u32::from(cpus) {
             let message = format!("workload `{}`: {} has {cpus} CPUs", job.workload, job.machine);
             return Err(StudyError::Usage(message));
         }
-        Ok(Box::new(StorageJob { info, choice: settings.choice, load }))
+        Ok(Box::new(StorageJob { info, choice: settings.choice, load, own }))
     }
 
     fn replayer(
@@ -306,7 +368,10 @@ impl World for Storage {
 
 impl Prepared for StorageJob {
     fn identity(&self) -> String {
-        format!("{READ}@{}\n{}", self.load.issuers, self.info.text)
+        match &self.own {
+            Some(own) => format!("{FILE}@{}\n{}", own.identity(), self.info.text),
+            None => format!("{READ}@{}\n{}", self.load.issuers, self.info.text),
+        }
     }
 
     fn work(&self) -> Work {
@@ -318,9 +383,11 @@ impl Prepared for StorageJob {
     }
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
-        let run = self.info.play(&self.choice, &self.load, control, logs)?;
+        let own = self.own.as_ref();
+        let run = self.info.play_own(&self.choice, (&self.load, own), control, logs)?;
         let mut common = common(&run);
-        common.load = if self.load.rate.is_some() { Arrival::Open } else { Arrival::Closed };
+        let is_open = self.load.rate.is_some() || own.is_some_and(|own| own.requests().is_some());
+        common.load = if is_open { Arrival::Open } else { Arrival::Closed };
         // No idle floor: at a lower rate each I/O is completed alone and costs more, so that work
         // at full speed and idle time after it say nothing of that rate. A run at the rate does.
         let mut cells = common.cells();
@@ -329,12 +396,16 @@ impl Prepared for StorageJob {
             ("run", Table::row(cells)),
             ("ledger", ledger(&run.books)),
             ("slices", slices(&run.pieces)),
+            ("source", own.map_or_else(|| Table::new(&SOURCE), |own| own.table(&self.info))),
         ])
     }
 }
 
+fn us(time: Option<Time>) -> Option<f64> {
+    time.map(|time| time.as_ns() * 1e-3)
+}
+
 fn common(run: &Run) -> Common {
-    let us = |time: Option<halfwink_units::Time>| time.map(|t| t.as_ns() * 1e-3);
     Common {
         unit_of_work: "I/O",
         units: run.completed,

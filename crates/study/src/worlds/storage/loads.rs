@@ -2,67 +2,39 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use halfwink_engine::RunControl;
 use halfwink_inputs::{expand, open_input, Budget, Opened};
 use halfwink_storage::load::{File, Host, Issues, Load, MOST_BYTES};
-use halfwink_storage::world::{self, Parts, Setting};
-use halfwink_storage::Machine;
-use halfwink_techniques::Choice;
 
-use super::job::failed;
 use super::StorageInfo;
 use crate::error::StudyError;
-use crate::parallel::parallel;
-use crate::table::{integer, real, text, Head, Table, Value};
+use crate::library::Library;
+use crate::table::{integer, real, text, Head, Table};
 
-/// I/Os of jobs that are counted; as many go before. Of a trace all are, and a tenth goes before.
-const IOS: u64 = 20_000;
+/// Columns of the table of a load that was read from files.
+pub(super) const SOURCE: [Head; 12] = [
+    text("kind"),
+    integer("issuers"),
+    integer("depth"),
+    real("bytes"),
+    real("reads_pct"),
+    real("iops"),
+    real("peak_iops"),
+    real("traced_latency_us"),
+    real("device_latency_us"),
+    integer("phases"),
+    text("left_out"),
+    text("read_as"),
+];
 
-/// A load to be played.
-#[derive(Clone, Debug)]
-pub struct LoadAsked {
-    /// A job file, the text of blkparse, one of blktrace's files, or a folder with these.
-    pub path: PathBuf,
-    /// The device's latency, if not what the trace says or the machine has.
-    pub latency_us: Option<f64>,
-    /// Techniques, with their parameters.
-    pub policies: Vec<String>,
-    /// A run for each; of a trace that is too long to be played as a whole, each has another part.
-    pub seeds: Vec<u64>,
-    /// What is left out although it matters, by the word that an error names it with.
-    pub ignored: Vec<String>,
-}
-
-fn load_heads() -> Vec<Head> {
-    vec![
-        text("kind"),
-        integer("issuers"),
-        integer("depth"),
-        real("bytes"),
-        real("reads_pct"),
-        real("iops"),
-        real("peak_iops"),
-        real("traced_latency_us"),
-        real("device_latency_us"),
-        integer("phases"),
-        text("left_out"),
-        text("read_as"),
-    ]
-}
-
-fn run_heads() -> Vec<Head> {
-    let figures = [
-        "iops",
-        "driver_cpus",
-        "busy_cpus",
-        "polling_cpus",
-        "latency_mean_us",
-        "latency_p50_us",
-        "latency_p99_us",
-        "energy_uj_per_io",
-    ];
-    [vec![text("policy"), integer("seed")], figures.map(real).to_vec()].concat()
+/// A load that was read from files, and the part of it that a run plays.
+pub(super) struct Own {
+    load: Arc<Load>,
+    /// A digest of the files' contents.
+    digest: u64,
+    /// The I/Os of each CPU that issues.
+    pub issues: Vec<Issues>,
 }
 
 /// The files of a load: one, or of a blktrace all of its CPUs.
@@ -104,145 +76,111 @@ fn files(path: &Path) -> Result<Vec<File>, StudyError> {
     paths.iter().map(read).collect()
 }
 
-/// The machine with a device that is as late as the load says.
-fn with_latency(info: &StorageInfo, latency_us: Option<f64>) -> Result<Machine, StudyError> {
-    let mut spec = info.machine.spec().clone();
-    if let Some(latency_us) = latency_us {
-        (spec.device.latency_us, spec.device.pcie_us) = (latency_us, 0.0);
-    }
-    Machine::new(spec).map_err(|error| StudyError::Usage(error.to_string()))
-}
-
-impl StorageInfo {
-    /// Reads a load once and plays it under policies; on all host cores. First what the load is,
-    /// then a row for each policy and seed.
+impl Own {
+    /// Reads a job file, a block trace or a folder with the files of one. `ignored` are the words
+    /// for what is left out although it matters; `part` is where a trace that is too long begins.
     ///
     /// # Errors
-    /// If the load cannot be read, or there is no such policy.
-    pub fn load(
-        &self,
-        asked: &LoadAsked,
-        control: &RunControl,
-    ) -> Result<(Table, Table), StudyError> {
-        let host = Host {
-            cpus: u32::from(self.machine.spec().topology.cpus()),
-            variable: |name| std::env::var(name).ok(),
-            ignored: asked.ignored.clone(),
-            ..Host::default()
-        };
-        let load = Load::read(&files(&expand(&asked.path))?, &host);
-        let load = load.map_err(|error| StudyError::Usage(error.to_string()))?;
-        let traced = match &load {
+    /// If the load cannot be read: with file and line.
+    pub fn read(
+        library: &Library,
+        path: &str,
+        cpus: u16,
+        (ignored, part): (&str, f64),
+    ) -> Result<Own, StudyError> {
+        let place = expand(Path::new(path));
+        // A workload without a path gets the usual number of issuing CPUs.
+        if path.parse::<u64>().is_ok() && !place.exists() {
+            let message =
+                format!("workload `file@{path}`: expected `file@PATH`, as `file@job.fio`");
+            return Err(StudyError::Usage(message));
+        }
+        let files = files(&place)?;
+        let mut hash = xxhash_rust::xxh3::Xxh3::new();
+        for file in &files {
+            hash.update(&(file.bytes.len() as u64).to_le_bytes());
+            hash.update(&file.bytes);
+        }
+        let digest = hash.digest();
+        // Jobs know the number of CPUs and variables of the environment.
+        let known: Vec<_> = std::env::vars_os().collect();
+        let names: Vec<_> = files.iter().map(|file| &file.name).collect();
+        let key = format!("{digest} {cpus} {ignored} {names:?} {known:?}");
+        let load = library.block_load(key, || {
+            let host = Host {
+                cpus: u32::from(cpus),
+                variable: |name| std::env::var(name).ok(),
+                ignored: ignored
+                    .split(',')
+                    .filter(|word| !word.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+                ..Host::default()
+            };
+            Load::read(&files, &host).map_err(|error| StudyError::Usage(error.to_string()))
+        })?;
+        Ok(Own { issues: load.issues(cpus, part), load, digest })
+    }
+
+    /// The device's latency that a trace says, in microseconds.
+    pub fn traced_us(&self) -> Option<f64> {
+        match &*self.load {
             Load::Trace(trace) => trace.latency_us,
             Load::Jobs(_) => None,
+        }
+    }
+
+    /// I/Os of a trace; none of jobs, which have no end.
+    pub fn requests(&self) -> Option<u64> {
+        let of = |issues: &Issues| match issues {
+            Issues::Closed(_) => 0,
+            Issues::Open { requests, .. } => requests.len() as u64,
         };
-        let machine = with_latency(self, asked.latency_us.or(traced))?;
-        let mut points = Vec::new();
-        for policy in &asked.policies {
-            let choice = Choice::parse("storage", policy)?;
-            points.extend(asked.seeds.iter().enumerate().map(|(n, &seed)| {
-                let part = n as f64 / (asked.seeds.len() as f64 - 1.0).max(1.0);
-                (choice.clone(), seed, part)
-            }));
-        }
-        let rows = parallel(&points, |(choice, seed, part)| {
-            self.play_load(&machine, &load, choice, (*seed, *part), control)
-        });
-        let mut runs = Table::new(&run_heads());
-        for row in rows {
-            runs.push(row?);
-        }
-        let mut of = Table::new(&load_heads());
-        of.push(described(&load, &machine, traced));
-        Ok((of, runs))
+        Some(self.issues.iter().map(of).sum()).filter(|&requests| requests > 0)
     }
 
-    fn play_load(
-        &self,
-        machine: &Machine,
-        load: &Load,
-        choice: &Choice,
-        (seed, part): (u64, f64),
-        control: &RunControl,
-    ) -> Result<Vec<Value>, StudyError> {
-        let issues = load.issues(machine.spec().topology.cpus(), part);
-        let (warm_up, ios) = counted(&issues);
-        let setting = Setting {
-            machine,
-            path: world::Path::Driver,
-            parts: Parts::All,
-            issuers: issues.len() as u16,
-            first: 0,
-            depth: 1,
-            bytes: 512,
-            rate: None,
-            poisson: false,
-            load: Some(&issues),
-            warm_up,
-            ios,
-            seed,
+    /// Returns a text that is the same for equal loads.
+    pub fn identity(&self) -> String {
+        match &*self.load {
+            // Variables of the environment stand in files of jobs.
+            Load::Jobs(_) => format!("jobs {:?}", self.issues),
+            Load::Trace(_) => format!("trace {}", self.digest),
+        }
+    }
+
+    /// Returns the one row of [`SOURCE`].
+    pub fn table(&self, info: &StorageInfo) -> Table {
+        let device = &info.machine.spec().device;
+        let account = self.load.account();
+        let (kind, depth, bytes, reads, rates, phases) = match &*self.load {
+            Load::Jobs(jobs) => {
+                let busiest = jobs.busiest();
+                let weight = |job: &halfwink_storage::load::Job| f64::from(job.copies * job.depth);
+                let all: f64 = busiest.iter().map(weight).sum();
+                let bytes = busiest.iter().map(|job| weight(job) * job.bytes).sum::<f64>() / all;
+                let reads = busiest.iter().map(|job| weight(job) * job.reads).sum::<f64>() / all;
+                ("fio", Some(all as u64), bytes, reads, [None; 2], jobs.phases.len() as u64)
+            }
+            Load::Trace(trace) => {
+                let rates = [Some(trace.iops()), Some(trace.peak_iops())];
+                ("blktrace", None, trace.bytes(), trace.reads, rates, 1)
+            }
         };
-        let run = world::play(&setting, self.policy(choice)?, control).map_err(failed)?;
-        let us = |time: Option<halfwink_units::Time>| time.map(|t| t.as_ns() * 1e-3);
-        let polling = run.cpus.iter().map(|cpu| cpu.of(|it| it == world::Stage::Polling).as_s());
-        let joules = run.books.energy_where(|_| true).as_j();
-        Ok(vec![
-            choice.to_string().into(),
-            seed.into(),
-            run.iops().into(),
-            run.driver_cpus().into(),
-            run.busy_cpus().into(),
-            (polling.sum::<f64>() / run.duration.as_s()).into(),
-            us(run.latency.mean()).into(),
-            us(run.latency.quantile(0.5)).into(),
-            us(run.latency.quantile(0.99)).into(),
-            (1e6 * joules / run.completed as f64).into(),
-        ])
+        let mut table = Table::new(&SOURCE);
+        table.push(vec![
+            kind.into(),
+            (self.issues.len() as u64).into(),
+            depth.into(),
+            bytes.into(),
+            (100.0 * reads).into(),
+            rates[0].into(),
+            rates[1].into(),
+            self.traced_us().into(),
+            (device.latency_us + device.pcie_us).into(),
+            phases.into(),
+            account.left_out().join(", ").into(),
+            account.to_string().into(),
+        ]);
+        table
     }
-}
-
-/// Returns how many I/Os go before, and how many are counted.
-fn counted(issues: &[Issues]) -> (u64, u64) {
-    let of = |issues: &Issues| match issues {
-        Issues::Closed(_) => 0,
-        Issues::Open { requests, .. } => requests.len() as u64,
-    };
-    match issues.iter().map(of).sum() {
-        0 => (IOS, IOS),
-        requests => (requests / 10, requests),
-    }
-}
-
-fn described(load: &Load, machine: &Machine, traced: Option<f64>) -> Vec<Value> {
-    let device = &machine.spec().device;
-    let issues = load.issues(machine.spec().topology.cpus(), 0.0);
-    let left_out = load.account().left_out().join(", ");
-    let (kind, depth, bytes, reads, rates, phases) = match load {
-        Load::Jobs(jobs) => {
-            let busiest = jobs.busiest();
-            let weight = |job: &halfwink_storage::load::Job| f64::from(job.copies * job.depth);
-            let all: f64 = busiest.iter().map(weight).sum();
-            let bytes = busiest.iter().map(|job| weight(job) * job.bytes).sum::<f64>() / all;
-            let reads = busiest.iter().map(|job| weight(job) * job.reads).sum::<f64>() / all;
-            ("fio", Some(all as u64), bytes, reads, [None; 2], jobs.phases.len() as u64)
-        }
-        Load::Trace(trace) => {
-            let rates = [Some(trace.iops()), Some(trace.peak_iops())];
-            ("blktrace", None, trace.bytes(), trace.reads, rates, 1)
-        }
-    };
-    vec![
-        kind.to_owned().into(),
-        (issues.len() as u64).into(),
-        depth.into(),
-        bytes.into(),
-        (100.0 * reads).into(),
-        rates[0].into(),
-        rates[1].into(),
-        traced.into(),
-        (device.latency_us + device.pcie_us).into(),
-        phases.into(),
-        left_out.into(),
-        load.account().to_string().into(),
-    ]
 }

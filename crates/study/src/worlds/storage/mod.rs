@@ -6,7 +6,6 @@ mod job;
 mod loads;
 
 pub use job::Storage;
-pub use loads::LoadAsked;
 
 use halfwink_engine::Input;
 use halfwink_policy::completion::{CompletionPolicy, Topology};
