@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,10 @@ Row = dict[str, Any]
 
 #: What Linux does.
 USUAL = "menu"
+#: Governors, in the order in which one is named of those that save as much.
+GOVERNORS = (USUAL, "teo", "haltpoll")
+#: Shorter recordings say little: gaps, seconds.
+FEW_GAPS, SHORT_S = 1000, 1.0
 #: What the kernel chose, and the best state of each gap, in place of a policy.
 RECORDED, BEST = "recorded", "best"
 #: Part of the error of a file without idle times.
@@ -109,27 +114,43 @@ class IdleGaps:
         return {name: one / whole for name, one in zip(names, joules, strict=True)}
 
     def best_of_today(self) -> str:
-        """The policy with the least energy of those that can be had today, menu if none saves."""
-        real = [r["technique"] for r in self.rows if r["technique"] not in (RECORDED, BEST)]
-        today = [name for name in real if needs(name, NODE) == "today" and self._keeps(name)]
+        """The policy with the least energy of those that can be had today, menu if none saves. A
+        governor stands before one state for all gaps that saves no more than it."""
+        today = [name for name in self._policies("today") if self._keeps(name)]
         best = max(today, key=lambda name: self.saving(name).value, default=USUAL)
-        return best if self.saving(best).value >= LEAST_PCT or not self._keeps(USUAL) else USUAL
+        if self._keeps(USUAL) and self.saving(best).value < LEAST_PCT:
+            return USUAL
+        least = self.saving(best).value - LEAST_PCT
+        as_good = [n for n in GOVERNORS if n in today and self.saving(n).value >= least]
+        return as_good[0] if as_good and best not in GOVERNORS else best
+
+    def _policies(self, need: str) -> list[str]:
+        """Returns policies that need this."""
+        real = [r["technique"] for r in self.rows if r["technique"] not in (RECORDED, BEST)]
+        return [name for name in real if needs(name, NODE) == need]
 
     def _keeps(self, technique: str) -> bool:
         return self.goal_us is None or self.row(technique)["latency_p99_us"] <= self.goal_us
 
     def limit(self) -> Row | None:
-        """The row of the latency limit to set: the least energy within the goal; none if menu
-        without a limit has it."""
-        kept = [r for r in self.limits if not self.goal_us or r["latency_p99_us"] <= self.goal_us]
-        if not kept:
-            return None
-        best = min(kept, key=lambda row: row["energy_j"])
-        whole = self.limits[-1]
+        """The row of the latency limit to set: the least energy within the goal; none if menu has
+        that with the longest one, or only polling keeps the goal."""
+        goal, whole = self.goal_us, self.limits[-1]
+        kept = [r for r in self.limits if goal is None or r["latency_p99_us"] <= goal]
+        best = min(kept, key=lambda row: row["energy_j"], default=whole)
         is_worth_it = best["energy_j"] <= (1 - LEAST_PCT / 100) * whole["energy_j"]
-        if best["limit_us"] is None or not (is_worth_it or whole not in kept):
+        if best is whole or best["limit_us"] == 0 or not (is_worth_it or whole not in kept):
             return None
-        return best
+        return best if self._is_decided(self._beside(best, whole)) or whole not in kept else None
+
+    def _is_decided(self, saved: Saving) -> bool:
+        """Returns whether a saving has the same sign over all watts that are assumed."""
+        return saved.over_watts is None or saved.over_watts[0] * saved.over_watts[1] > 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the recording is too short to set anything by it."""
+        return self.recording["gaps"] < FEW_GAPS or self.recording["length_s"] < SHORT_S
 
     def sentences(self) -> list[str]:
         """Returns what was found, the answer first."""
@@ -145,29 +166,30 @@ class IdleGaps:
 
     def _advice(self) -> list[str]:
         best, usual = self.best_of_today(), self.row(USUAL)
-        goal = "" if self.goal_us is None else f" within a p99 of {wording.duration(self.goal_us)}"
+        goal = "" if self.goal_us is None else f" within a p99 of {short_time(self.goal_us)}"
         if best == USUAL and not self._keeps(USUAL):
             line = f"No idle policy of today that was played wakes CPUs{goal}"
-            return [f"{line}: {USUAL}'s p99 is {wording.duration(usual['latency_p99_us'])}."]
-        if best == USUAL:
+            lines = [f"{line}: {USUAL}'s p99 is {short_time(usual['latency_p99_us'])}."]
+        elif best == USUAL:
             first = f"Keep {USUAL}, Linux' default: in these gaps no other policy of today saves"
             lines = [f"{first} {LEAST_PCT:g} % of the idle energy{goal}."]
         else:
             lines = [f"Set {best}: in these gaps it {self._compared(best)}{goal}."]
-        beyond = [
-            row["technique"]
-            for row in self.rows
-            if row["technique"] not in (RECORDED, BEST)
-            and needs(row["technique"], NODE) != "today"
-            and self._keeps(row["technique"])
-        ]
-        beyond = [name for name in beyond if self.saving(name).value >= LEAST_PCT]
-        beyond = [name for name in beyond if self.row(name)["asleep_pct"] is None]
-        if beyond:
-            name = max(beyond, key=lambda one: self.saving(one).value)
-            if self.saving(name).value > self.saving(best).value + LEAST_PCT:
-                need = {"kernel": "a changed kernel", "silicon": "new hardware"}
-                lines.append(f"With {need[needs(name, NODE)]}, {name} {self._compared(name)}.")
+        if self.is_short:
+            of = self.recording
+            lines.append(
+                f"{_count(of['gaps'], 'idle time')} in {of['length_s']:.3g} s say little: record "
+                "for longer before you set anything."
+            )
+        least = self.saving(best).value
+        for need, words in (("kernel", "a changed kernel"), ("silicon", "new hardware")):
+            names = [n for n in self._policies(need) if self._keeps(n)]
+            # What a package saves stands in a sentence of its own.
+            names = [n for n in names if self.row(n)["asleep_pct"] is None]
+            name = max(names, key=lambda one: self.saving(one).value, default=best)
+            if self.saving(name).value >= least + LEAST_PCT:
+                lines.append(f"With {words}, {name} {self._compared(name)}.")
+                least = self.saving(name).value
         most = self.saving(BEST)
         lines.append(
             f"The best state of each gap, known beforehand, {self._words(most)}: no policy over "
@@ -177,8 +199,11 @@ class IdleGaps:
 
     def _compared(self, technique: str) -> str:
         row, usual = self.row(technique), self.row(USUAL)
-        line = f"{self._words(self.saving(technique))} of the idle energy of CPUs against {USUAL}"
-        before, now = (wording.duration(r["latency_p99_us"]) for r in (usual, row))
+        saved = self.saving(technique)
+        line = f"{self._words(saved)} of the idle energy of CPUs against {USUAL}"
+        if not self._is_decided(saved):
+            line += ", so measure it"
+        before, now = (short_time(r["latency_p99_us"]) for r in (usual, row))
         waits = f"p99 of wake-ups {now}" if before == now else f"p99 of wake-ups {before} -> {now}"
         return f"{line}, {waits}"
 
@@ -194,33 +219,48 @@ class IdleGaps:
         whole, found = self.limits[-1], self.limit()
         if len(self.limits) < 3:
             return []
-        if found is None:
-            shorter = self.limits[-2]
-            line = f"Set no latency limit: one of {_us(shorter['limit_us'])}"
-            return [f"{line} would {self._price(shorter, whole)}."]
-        limit = found["limit_us"]
-        return [
-            f"Set a latency limit of {_us(limit)}: it {self._price(found, whole, is_set=True)}.",
-            f"  for f in {PM_QOS}; do echo {'n/a' if limit == 0 else f'{limit:g}'} > $f; done",
-        ]
+        if found is not None:
+            limit = found["limit_us"]
+            first = "Set" if self.best_of_today() == USUAL else f"Or keep {USUAL} and set"
+            price = self._price(found, whole, is_set=True)
+            lines = [f"{first} a latency limit of {short_time(limit)}: it {price}."]
+            if not self.is_short:
+                lines.append(f"  for f in {PM_QOS}; do echo {ceil(limit)} > $f; done")
+            return lines
+        if self.goal_us is not None and not self._keeps(USUAL):
+            least = min(row["latency_p99_us"] for row in self.limits if row["limit_us"] != 0)
+            if least > self.goal_us:
+                line = f"No latency limit but polling keeps a p99 of {short_time(self.goal_us)}"
+                return [f"{line}: with the shortest it is {short_time(least)}."]
+        shorter = self.limits[-2]
+        price = self._price(shorter, whole)
+        line = f"Set no latency limit: one of {_us(shorter['limit_us'])} would {price}"
+        if not self._is_decided(self._beside(shorter, whole)):
+            line = "Whether a latency limit pays hangs on watts that are assumed: one of "
+            line += f"{_us(shorter['limit_us'])} would {price}"
+        return [f"{line}."]
 
     def _price(self, row: Row, whole: Row, *, is_set: bool = False) -> str:
         saved = self._beside(row, whole)
         verb = ("saves" if is_set else "save") if saved.value > 0 else "costs" if is_set else "cost"
         least = saved if saved.value > 0 else saved.opposite
-        before, now = (wording.duration(r["latency_mean_us"]) for r in (whole, row))
-        tails = (wording.duration(r["latency_p99_us"]) for r in (whole, row))
+        before, now = (short_time(r["latency_mean_us"]) for r in (whole, row))
+        tails = (short_time(r["latency_p99_us"]) for r in (whole, row))
         amount = "nothing" if abs(saved.value) < 0.05 else _per_cent(least)
         return f"{verb} {amount}, and wake-ups take {before} -> {now}, p99 {' -> '.join(tails)}"
 
     def _choices(self) -> str:
         row = self.row(USUAL)
         lost = [100 * row[name] / row["energy_j"] for name in ("deep_j", "shallow_j")]
-        return (
+        line = (
             f"{USUAL} chooses right in {fixed(row['right_pct'], 1)} % of the gaps, too deep in "
             f"{fixed(row['deep_pct'], 1)} % ({fixed(lost[0], 1)} % of its energy), too shallow in "
-            f"{fixed(row['shallow_pct'], 1)} % ({fixed(lost[1], 1)} %)."
+            f"{fixed(row['shallow_pct'], 1)} % ({fixed(lost[1], 1)} %)"
         )
+        if row["swallowed"]:
+            waking = fixed(100 * row["swallowed"] / row["gaps"], 1)
+            line += f", and was still waking from the one before in {waking} %"
+        return f"{line}."
 
     def _kernel(self) -> list[str]:
         """Returns what the kernel chose, and how it judged that."""
@@ -253,7 +293,7 @@ class IdleGaps:
         verb = "are idle at once" if of["cpus"] > 1 else "is idle"
         line = f"{cpus} {verb} {fixed(of['all_idle_pct'], 1)} % of the time"
         if of["all_idle_us"] is not None:
-            line += f", {wording.duration(of['all_idle_us'])} in the mean"
+            line += f", {short_time(of['all_idle_us'])} in the mean"
         return f"{line}."
 
     def _packages(self) -> list[str]:
@@ -264,15 +304,18 @@ class IdleGaps:
             if row["asleep_pct"] is None:
                 continue
             less = row["package_saved_j"] / of["length_s"]
-            more = (row["energy_j"] - base["energy_j"]) / of["length_s"]
+            others = max(self.facts["cores"] - of["cpus"], 0)
+            # All of the server's cores have to rest as these do.
+            cores = (of["cpus"] + others) / of["cpus"]
+            more = cores * (row["energy_j"] - base["energy_j"]) / of["length_s"]
             asleep = fixed(row["asleep_pct"], 1)
             line = f"Under {row['technique']} what the CPUs share sleeps {asleep} % of the time"
             line += f", {less:.3g} W less"
             if abs(more) >= 0.005:
-                line += f", while idle CPUs take {abs(more):.3g} W {'more' if more > 0 else 'less'}"
-            others = self.facts["cores"] - of["cpus"]
-            if others > 0:
-                line += f", if the server's other {others} cores were idle as well"
+                line += f", while idle cores take {abs(more):.3g} W {_sign(more)}"
+                line += f": {abs(more - less):.3g} W {_sign(more - less)} in all"
+            if others:
+                line += f" (if the server's other {others} cores are idle as these are)"
             lines.append(f"{line}.")
         return lines
 
@@ -283,19 +326,22 @@ class IdleGaps:
             "are as recorded, with the exit from the state that the kernel chose in them."
         )
         lost = [
-            f"{left[key]:,} {word}"
-            for key, word in (
-                ("lost_events", "events that the recorder lost"),
-                ("broken_gaps", "gaps with missing events or a clock that stepped"),
-                ("bad_lines", "lines that cannot be read"),
+            f"{_count(left[key], what)} {rest}"
+            for key, what, rest in (
+                ("lost_events", "event", "that the recorder lost"),
+                ("broken_gaps", "gap", "with missing events or a clock that stepped"),
+                ("bad_lines", "line", "that cannot be read"),
             )
             if left[key]
         ]
         lines = [line]
         if lost:
             lines.append(f"Left out: {', '.join(lost)}.")
-        if of["gaps"] < 100:
-            lines.append(f"{of['gaps']} gaps are few: record for longer.")
+        if of["cpus"] > self.facts["cores"]:
+            lines.append(
+                f"{of['cpus']} CPUs were recorded and the server has {self.facts['cores']} cores: "
+                "threads are counted as cores, so that watts are too high."
+            )
         return lines
 
     def json(self) -> Row:
@@ -375,5 +421,18 @@ def _per_cent(saved: Saving) -> str:
     return f"{fixed(saved.value, 1)} % ({low} to {high} over the watts assumed)"
 
 
+def _sign(watts: float) -> str:
+    return "more" if watts > 0 else "less"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def short_time(us: float) -> str:
+    """A time, of which less than ten nanoseconds is not told apart."""
+    return "<0.01 us" if 0 < us < 0.01 else wording.duration(us)
+
+
 def _us(value: float) -> str:
-    return wording.duration(value) if value else "0 us (polling)"
+    return short_time(value) if value else "0 us (polling)"

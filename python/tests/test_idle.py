@@ -27,11 +27,11 @@ def event(us: float, cpu: int, state: int) -> str:
     )
 
 
-def gaps_of(kind: str) -> list[tuple[float, float]]:
+def gaps_of(kind: str, count: int) -> list[tuple[float, float]]:
     """Begin and end of gaps in microseconds, after 30 us of work in the mean."""
     mean = {"busy": 50.0, "quiet": 2000.0}[kind]
     chance, gaps, now = random.Random(kind), [], 10.0
-    for _ in range(400):
+    for _ in range(count):
         now += chance.expovariate(1 / 30)
         length = max(0.5, chance.expovariate(1 / mean))
         gaps.append((now, now + length))
@@ -39,8 +39,8 @@ def gaps_of(kind: str) -> list[tuple[float, float]]:
     return gaps
 
 
-def recording(path: Path, kind: str, state: int = 3) -> Path:
-    lines = [event(gap[0], 0, state) + event(gap[1], 0, EXIT) for gap in gaps_of(kind)]
+def recording(path: Path, kind: str, state: int = 3, count: int = 400) -> Path:
+    lines = [event(gap[0], 0, state) + event(gap[1], 0, EXIT) for gap in gaps_of(kind, count)]
     path.write_text("".join(lines))
     return path
 
@@ -87,14 +87,16 @@ def test_best_is_a_bound_and_menu_without_a_limit_is_the_last_row(busy: Path, qu
         assert watts[0] == max(watts), "polling takes most"
 
 
-def test_short_gaps_ask_for_a_limit_and_long_ones_for_none(busy: Path, quiet: Path):
+def test_short_gaps_ask_for_a_limit_and_long_ones_for_none(tmp_path: Path, quiet: Path):
+    busy = recording(tmp_path / "long.txt", "busy", count=14_000)
     short, long = hw.idle(busy, machine=ON), hw.idle(quiet, machine=ON)
     found = short.limit()
     assert found is not None
     assert found["limit_us"] == 2
     assert found["latency_p99_us"] < short.limits[-1]["latency_p99_us"]
-    assert any(line.startswith("Set a latency limit of 2 us") for line in short.sentences())
+    assert any(" set a latency limit of 2 us: it saves" in line for line in short.sentences())
     assert any("echo 2 > $f" in line for line in short.sentences())
+    assert "say little" in long.sentences()[1], "0.8 s"
     assert long.limit() is None
     assert any(line.startswith("Set no latency limit") for line in long.sentences())
     # A goal that only shallow states keep.
@@ -102,6 +104,10 @@ def test_short_gaps_ask_for_a_limit_and_long_ones_for_none(busy: Path, quiet: Pa
     assert strict.limit() is not None
     assert strict.limit()["limit_us"] == 2  # type: ignore[index]
     assert strict.row(strict.best_of_today())["latency_p99_us"] <= 5
+    # A goal that only polling keeps is no reason to poll.
+    never = hw.idle(quiet, machine=ON, p99_us=0.2)
+    assert never.limit() is None
+    assert any("No latency limit but polling keeps a p99 of 0.2 us" in s for s in never.sentences())
 
 
 def test_choices_of_the_kernel_stand_beside(busy: Path):
@@ -117,6 +123,28 @@ def test_choices_of_the_kernel_stand_beside(busy: Path):
     assert any("name them by --states" in line for line in other.sentences())
 
 
+def test_a_busy_cpu_keeps_the_package_awake_and_rows_have_one_base(tmp_path: Path, busy: Path):
+    switch = "perf 7 [001] 65932.0005: sched:sched_switch: prev_comm=a prev_pid=7 ==> next_pid=8\n"
+    busy.write_text(switch + busy.read_text())
+    found = hw.idle(busy, machine=ON, techniques=["pc1a"])
+    assert found.recording["cpus"] == 2
+    assert found.row("pc1a")["asleep_pct"] == 0
+    for row in found.rows:
+        known = row["right_pct"] + row["deep_pct"] + row["shallow_pct"]
+        assert known + 100 * row["swallowed"] / row["gaps"] == pytest.approx(100)
+    idle_s = 2 * found.recording["length_s"] * found.recording["idle_pct"] / 100
+    assert [r["idle_w"] for r in found.rows] == pytest.approx(
+        [r["energy_j"] / idle_s for r in found.rows]
+    )
+
+
+def test_more_cpus_than_cores_are_said_to_be_threads(busy: Path):
+    few = {"server.dies": "1", "server.cores": "1", "server.sockets": "1"}
+    busy.write_text(busy.read_text() + event(1e6, 1, 1) + event(1e6 + 5, 1, EXIT))
+    found = hw.idle(busy, machine=ON, techniques=["teo"], set=few)
+    assert "2 CPUs were recorded and the server has 1 cores" in found.sentences()[-1]
+
+
 def test_package_sleeps_only_while_all_cpus_are_idle(tmp_path: Path):
     file = tmp_path / "gaps.csv"
     file.write_text("cpu,begin_us,end_us\n0,0,400\n1,100,500\n0,800,900\n1,900,1000\n")
@@ -125,14 +153,19 @@ def test_package_sleeps_only_while_all_cpus_are_idle(tmp_path: Path):
     assert found.row("pc1a")["asleep_pct"] == pytest.approx(30, abs=0.1)
     # 56 % of 80 W of uncore, 71 % of 5.5 W of memory.
     assert found.row("pc1a")["package_saved_j"] == pytest.approx(48.7e-6 * 300, rel=0.01)
-    assert any("sleeps 30.0 % of the time, 14.6 W less" in line for line in found.sentences())
+    said = next(line for line in found.sentences() if line.startswith("Under pc1a"))
+    assert "sleeps 30.0 % of the time, 14.6 W less, while idle cores take" in said
+    # The other 54 cores would have to rest in C1 as well.
+    more = 28 * (found.row("pc1a")["energy_j"] - found.row("menu")["energy_j"]) / 1e-3
+    net = more - 14.6
+    assert f"{abs(net):.2g}" in said
     assert found.row("menu")["asleep_pct"] is None
 
 
 def test_command_says_the_answer_and_its_json_is_described(halfwink: Halfwink, busy: Path):
     done = halfwink("idle", str(busy), "-m", ON, "-t", "teo,c6a")
     assert done.status == 0
-    assert done.err.startswith("read as perf script: 400 idle times of 1 CPUs in ")
+    assert done.err.startswith("read as perf script: idle times 400, CPUs 1, in ")
     lines = done.out.splitlines()
     assert lines[0].startswith(("Set teo: in these gaps it saves ", "Keep menu, Linux' default"))
     assert max(len(line) for line in lines if "pm_qos" not in line) <= 80

@@ -16,7 +16,7 @@ from halfwink.cli.console import print_json, print_table, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.idle_counters import IdleCounters, counters
-from halfwink.idle_gaps import BEST, RECORDED, IdleGaps
+from halfwink.idle_gaps import BEST, RECORDED, IdleGaps, short_time
 from halfwink.inputs import read_text
 from halfwink.request_profile import time_us
 from halfwink.summary import fixed
@@ -139,7 +139,7 @@ def _read_as(found: IdleGaps) -> str:
     of = found.recording
     gaps = ", ".join(wording.duration(value) for value in of["gap_us"])
     line = (
-        f"read as {of['format']}: {of['gaps']:,} idle times of {of['cpus']} CPUs in "
+        f"read as {of['format']}: idle times {of['gaps']:,}, CPUs {of['cpus']}, in "
         f"{of['length_s']:.4g} s, {fixed(of['idle_pct'], 1)} % of the time (mean, median, p99: "
         f"{gaps})"
     )
@@ -161,8 +161,8 @@ def _table(found: IdleGaps) -> None:
             fixed(row["right_pct"], 1),
             fixed(row["deep_pct"], 1),
             fixed(row["shallow_pct"], 1),
-            wording.duration(row["latency_mean_us"]),
-            wording.duration(row["latency_p99_us"]),
+            short_time(row["latency_mean_us"]),
+            short_time(row["latency_p99_us"]),
         ]
         for row in [*real, *bounds]
     ]
@@ -176,12 +176,12 @@ def _limits(found: IdleGaps) -> None:
     rows = [
         [
             "none" if row["limit_us"] is None else wording.duration(row["limit_us"]),
-            f"{100 * (row['energy_j'] / whole - 1):+.1f}",
+            fixed(100 * (1 - row["energy_j"] / whole), 1),
             f"{row['idle_w']:.3g}",
-            wording.duration(row["latency_mean_us"]),
-            wording.duration(row["latency_p99_us"]),
+            short_time(row["latency_mean_us"]),
+            short_time(row["latency_p99_us"]),
         ]
         for row in found.limits
     ]
-    heads = ["energy %", "idle W", "wake mean", "p99"]
+    heads = ["saved %", "idle W", "wake mean", "p99"]
     print_table([("latency limit", "left"), *((head, "right") for head in heads)], rows)

@@ -172,7 +172,7 @@ def idle(
         return status
     if not (quiet and command):
         _show_idle(found, to=err_table if command else None)
-    if record is not None:
+    if record is not None and any(cpu["periods"] for cpu in found["cpus"]):
         say(f"recorded: {record}; next: halfwink idle {record}", quiet=quiet)
     if found["fallback"]:
         say(f"by spinners: {found['fallback']}", quiet=quiet)

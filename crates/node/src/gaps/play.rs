@@ -78,12 +78,14 @@ struct Candidate {
 
 /// Least energy of a gap over some states, and the state.
 fn least(machine: &Machine, states: &[Candidate], length: Time, rank: f64) -> (Energy, usize) {
+    // It knows when the gap ends, and wakes before.
     let of = |candidate: &Candidate| {
         let wake = wake(machine, candidate.state, rank);
+        let asleep = length.0.checked_sub(wake.0).map(Time)?;
         let power = machine.states[candidate.state].power;
-        (power * length + machine.waking * wake, candidate.state)
+        Some((power * asleep + machine.waking * wake, candidate.state))
     };
-    states.iter().map(of).min().unwrap_or((Energy(0), 0))
+    states.iter().filter_map(of).min().unwrap_or((Energy(0), 0))
 }
 
 /// Time to leave a state.
@@ -127,10 +129,10 @@ pub fn best(machine: &Machine, recording: &Recording) -> Outcome {
             let rank = rank(id(cpu.number, n));
             let (energy, state) = least(machine, &states, gap.length(), rank);
             found.energy += energy;
-            found.states[state] += gap.length();
-            found.waking += wake(machine, state, rank);
+            let wake = wake(machine, state, rank);
+            found.states[state] += gap.length() - wake;
+            found.waking += wake;
             found.count[Verdict::Right as usize] += 1;
-            // It knows when the gap ends, so it wakes before.
             found.latency.record(Time::ZERO);
         }
     }

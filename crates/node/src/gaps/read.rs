@@ -80,13 +80,17 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// A CPU while its events are read; times in nanoseconds since the first event.
+/// A gap in nanoseconds since the first line with a time, and its state. CPUs that stand one after
+/// another may begin before that.
+type Raw = (i64, i64, Option<u8>);
+
+/// A CPU while its events are read.
 #[derive(Default)]
 struct Open {
-    gaps: Vec<Gap>,
-    entered: Option<(u64, u8)>,
+    gaps: Vec<Raw>,
+    entered: Option<(i64, u8)>,
     /// Time of its last event.
-    last: Option<u64>,
+    last: Option<i64>,
     /// True once an exit was seen.
     has_left: bool,
     /// True between an exit and what follows it.
@@ -107,9 +111,10 @@ struct Reader {
     format: Option<&'static str>,
     columns: Option<Columns>,
     cpus: BTreeMap<u32, Open>,
-    /// Time of the first event.
-    first: Option<u64>,
-    last: u64,
+    /// Time of the first line with one.
+    origin: Option<u64>,
+    /// Earliest and latest time since then.
+    span: [i64; 2],
     to_task: Option<u64>,
     kernel: Option<[u64; 2]>,
     other: u64,
@@ -204,8 +209,7 @@ impl Reader {
         }
         match open.entered.take() {
             Some((begin, state)) if begin < at => {
-                let gap = Gap { begin: Time::ns(begin), end: Time::ns(at), state: Some(state) };
-                push(open, gap, &mut self.broken);
+                push(open, (begin, at, Some(state)), &mut self.broken);
             }
             // Within the clock's step.
             Some(_) => {}
@@ -232,18 +236,26 @@ impl Reader {
     /// `sched:sched_switch`: from the idle task it ends a gap for a task.
     fn switched(&mut self, before: &[u8], fields: &[u8]) {
         let to_task = self.to_task.get_or_insert(0);
-        let from_idle = field(fields, b"prev_pid=") == Some(0);
-        let Some(cpu) = cpu_of(before).filter(|_| from_idle) else { return };
-        if let Some(open) = self.cpus.get_mut(&cpu) {
+        let Some(cpu) = cpu_of(before).filter(|&cpu| u64::from(cpu) < MOST_CPUS) else { return };
+        let open = self.cpus.entry(cpu).or_default();
+        if field(fields, b"prev_pid=") == Some(0) {
             *to_task += u64::from(std::mem::take(&mut open.is_awake));
         }
     }
 
-    /// The recorder says that events are missing: no gap that is open is sure.
+    /// The recorder says that events are missing: no gap that is open is sure, on the CPU that it
+    /// names, or on any.
     fn lost(&mut self, line: &[u8]) {
-        let mut digits = line.split(|byte| !byte.is_ascii_digit()).filter(|part| !part.is_empty());
-        self.lost += digits.next_back().and_then(number).unwrap_or(1).max(1);
-        for open in self.cpus.values_mut() {
+        let count = field(line, b"LOST ").or_else(|| field(line, b"lost ")).or_else(|| {
+            // `[53 EVENTS DROPPED]`
+            let at = memchr::memrchr(b'[', line)? + 1;
+            field(&line[at - 1..], b"[")
+        });
+        self.lost += count.unwrap_or(1).max(1);
+        let of = field(line, b"CPU:");
+        for (_, open) in
+            self.cpus.iter_mut().filter(|(cpu, _)| of.is_none_or(|n| n == u64::from(**cpu)))
+        {
             self.broken += u64::from(open.entered.take().is_some());
             open.has_left = false;
         }
@@ -285,38 +297,51 @@ impl Reader {
         if begin >= end {
             return None;
         }
-        let gap = Gap { begin: Time::ns(begin), end: Time::ns(end), state };
-        push(self.cpus.entry(cpu as u32).or_default(), gap, &mut self.broken);
+        push(self.cpus.entry(cpu as u32).or_default(), (begin, end, state), &mut self.broken);
         Some(())
     }
 
-    /// Time since the first event; nothing if it is before that, or beyond what is held.
-    fn since(&mut self, ns: u64) -> Option<u64> {
-        let first = *self.first.get_or_insert(ns);
-        let since = ns.checked_sub(first).filter(|&since| since < LONGEST_NS)?;
-        self.last = self.last.max(since);
+    /// Time since the origin; nothing if it is further from that than is held.
+    fn since(&mut self, ns: u64) -> Option<i64> {
+        let origin = *self.origin.get_or_insert(ns);
+        let since = i64::try_from(i128::from(ns) - i128::from(origin)).ok()?;
+        let [earliest, latest] = self.span;
+        let span = [earliest.min(since), latest.max(since)];
+        if span[1].abs_diff(span[0]) >= LONGEST_NS {
+            return None;
+        }
+        self.span = span;
         Some(since)
     }
 
     fn finish(mut self) -> Result<Recording, ReadError> {
         self.cut += self.cpus.values().filter(|open| open.entered.is_some()).count() as u64;
-        let cpus: Vec<Cpu> = self
-            .cpus
-            .into_iter()
-            .filter(|(_, open)| !open.gaps.is_empty())
-            .map(|(number, open)| Cpu { number, gaps: open.gaps })
-            .collect();
-        if cpus.is_empty() {
+        let earliest = self.span[0];
+        let time = |ns: i64| Time::ns(ns.abs_diff(earliest));
+        let gap = |(begin, end, state): Raw| Gap { begin: time(begin), end: time(end), state };
+        let cpu = |(number, open): (u32, Open)| Cpu {
+            number,
+            gaps: open.gaps.into_iter().map(gap).collect(),
+        };
+        // CPUs without a gap, too: while they run, not all are idle.
+        let cpus: Vec<Cpu> = self.cpus.into_iter().map(cpu).collect();
+        if cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
             let message = match self.events {
+                _ if self.columns.is_some() && self.bad == 0 => {
+                    "the table of idle times has no rows: no CPU was idle".to_owned()
+                }
+                0 if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
+                    CPU was idle, or that event was not recorded"
+                    .to_owned(),
                 0 => format!(
-                    "no idle times among {} lines; expected text of `power:cpu_idle` (perf \
+                    "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
                      script, trace-cmd report, ftrace, idlestat), or a table with the columns \
                      cpu,begin_us,end_us",
                     self.line
                 ),
                 events => format!(
                     "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
-                     which cannot be read: {})",
+                     which cannot be read: {}; times are expected as seconds, 12.345678)",
                     self.bad
                 ),
             };
@@ -325,7 +350,7 @@ impl Reader {
         Ok(Recording {
             format: self.format.unwrap_or("ftrace"),
             cpus,
-            length: Time::ns(self.last),
+            length: Time::ns(self.span[1].abs_diff(earliest)),
             other_lines: self.other,
             bad_lines: self.bad,
             lost_events: self.lost,
@@ -338,8 +363,8 @@ impl Reader {
 }
 
 /// Adds a gap, unless it overlaps the one before.
-fn push(open: &mut Open, gap: Gap, broken: &mut u64) {
-    if open.gaps.last().is_some_and(|last| gap.begin < last.end) {
+fn push(open: &mut Open, gap: Raw, broken: &mut u64) {
+    if open.gaps.last().is_some_and(|last| gap.0 < last.1) {
         *broken += 1;
     } else {
         open.gaps.push(gap);

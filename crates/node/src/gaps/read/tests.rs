@@ -84,6 +84,38 @@ fn lost_events_break_the_gaps_that_are_open() {
 }
 
 #[test]
+fn losses_are_counted_as_each_recorder_says_them() {
+    let gap = event(1, 1, 3) + &event(5, -1, 3);
+    for (line, lost) in [
+        ("CPU:95 [LOST EVENTS]", 1),
+        ("CPU:3 [LOST 53 EVENTS]", 53),
+        ("CPU:2 [7 EVENTS DROPPED]", 7),
+        ("swapper 0 [003] 9.5: PERF_RECORD_LOST lost 12", 12),
+    ] {
+        assert_eq!(of(&format!("{gap}{line}\n")).lost_events, lost, "{line}");
+    }
+    // Another CPU's losses leave this one's gap alone.
+    let text = gap + &event(10, 1, 3) + "CPU:95 [LOST 2 EVENTS]\n" + &event(20, -1, 3);
+    assert_eq!(of(&text).gaps(), 2);
+}
+
+#[test]
+fn cpus_one_after_another_begin_where_they_began() {
+    let found = of("cpu,begin_us,end_us\n0,50,60\n1,10,20\n");
+    assert_eq!(found.cpus[0].gaps, [us(40, 50, None)]);
+    assert_eq!((found.cpus[1].gaps[0], found.bad_lines), (us(0, 10, None), 0));
+    assert_eq!(found.length, Time::ns(50_000));
+}
+
+#[test]
+fn busy_cpu_is_known_by_its_switches() {
+    let text = PERF.to_owned()
+        + "perf 7 [005] 65932.5: sched:sched_switch: prev_comm=a prev_pid=7 ==> next_pid=8\n";
+    let found = of(&text);
+    assert_eq!(found.cpus.iter().map(|cpu| cpu.gaps.len()).collect::<Vec<_>>(), [1, 1, 0]);
+}
+
+#[test]
 fn missing_events_and_clocks_that_step_break_gaps() {
     // Entered twice; left twice; a step back within a gap.
     let text = [(10, 1), (20, 1), (25, -1), (26, -1), (40, 2), (30, -1), (50, 1), (60, -1)];
@@ -105,10 +137,18 @@ fn bad_lines_are_counted() {
 
 #[test]
 fn file_without_gaps_is_refused_with_what_is_expected() {
+    let none = read("cpu,begin_us,end_us\n".as_bytes()).unwrap_err().to_string();
+    assert_eq!(none, "the table of idle times has no rows: no CPU was idle");
+    let switch = "perf 7 [001] 9.5: sched:sched_switch: prev_comm=a prev_pid=7 ==> next_pid=8\n";
+    let busy = read(switch.as_bytes()).unwrap_err().to_string();
+    assert!(busy.starts_with("switches of tasks, but no `power:cpu_idle`"), "{busy}");
     let nothing = read("hello\nworld\n".as_bytes()).unwrap_err().to_string();
-    assert!(nothing.starts_with("no idle times among 2 lines; expected text of"), "{nothing}");
+    assert!(
+        nothing.starts_with("no idle times among its lines (2); expected text of"),
+        "{nothing}"
+    );
     let open = read(event(10, 1, 0).as_bytes()).unwrap_err().to_string();
-    assert!(open.ends_with("(events of idle CPUs: 1, of which cannot be read: 0)"), "{open}");
+    assert!(open.contains("(events of idle CPUs: 1, of which cannot be read: 0;"), "{open}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub struct LeftOut {
 pub struct IdleRow {
     /// The policy; `recorded` is what the kernel chose, `best` the best state of each gap.
     pub technique: String,
-    /// Gaps that it was judged by.
+    /// Gaps of the recording.
     pub gaps: u64,
     /// Share of first choices that were right, too shallow and too deep, in per cent.
     pub right_pct: f64,
@@ -115,7 +115,7 @@ pub struct IdleRow {
     pub deep_pct: f64,
     /// Energy of the CPUs in gaps, in joules.
     pub energy_j: f64,
-    /// Watts of a CPU in a gap.
+    /// That energy over the time of all gaps: watts of an idle CPU.
     pub idle_w: f64,
     /// Energy beyond the best states where the first choice was too shallow, in joules.
     pub shallow_j: f64,
@@ -222,7 +222,7 @@ impl Library {
         for row in &mut rows {
             spread(row, &machine, &whole);
         }
-        let limits = limits(&whole, &recording, &kernel, control)?;
+        let limits = limits(&machine, &whole, &recording, &kernel, question.limit_us, control)?;
         Ok(IdleAnswer {
             recording: info(&recording, &kernel, &machine),
             states: whole.state_names().map(str::to_owned).collect(),
@@ -357,11 +357,13 @@ fn all(
     found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Menu under each limit that forbids a state on sale, and without one.
+/// Menu under each limit that forbids a state on sale, and under the longest that is allowed.
 fn limits(
     machine: &Machine,
+    whole: &Machine,
     recording: &Recording,
     kernel: &[usize],
+    most: Option<f64>,
     control: &RunControl,
 ) -> Result<Vec<LimitRow>, StudyError> {
     let on_sale = machine.spec().idle_states.iter().filter(|state| !state.proposed);
@@ -372,20 +374,19 @@ fn limits(
     let mut limits: Vec<Option<f64>> = vec![Some(0.0)];
     limits.extend(exits.into_iter().map(Some));
     limits.extend(longest.map(|_| None));
-    let whole = machine;
     let menu = choices(&[])?;
     let polling = vec![Choice::parse("node", "always-on").map_err(StudyError::Name)?];
     let mut rows = Vec::new();
     for limit_us in limits {
         let (choice, machine) = match limit_us {
-            Some(0.0) => (&polling, whole.clone()),
-            Some(limit) => (&menu, limited(whole, limit, "the machine")?),
-            None => (&menu, whole.clone()),
+            Some(0.0) => (&polling, machine.clone()),
+            Some(limit) => (&menu, limited(machine, limit, "the machine")?),
+            None => (&menu, machine.clone()),
         };
         let outcome = all(&machine, recording, kernel, choice, control)?.remove(0);
         let mut row = row(&machine, recording, USUAL, &outcome, &Plan::default());
         spread(&mut row, &machine, whole);
-        rows.push(LimitRow { limit_us, row });
+        rows.push(LimitRow { limit_us: limit_us.or(most), row });
     }
     Ok(rows)
 }
@@ -404,9 +405,8 @@ fn row(
     outcome: &Outcome,
     plan: &Plan,
 ) -> IdleRow {
-    let judged: u64 = outcome.count.iter().sum();
-    let pct = |count: u64| 100.0 * count as f64 / judged.max(1) as f64;
-    let slept: Time = Time(outcome.states.iter().map(|state| state.0).sum());
+    let gaps = recording.gaps();
+    let pct = |count: u64| 100.0 * count as f64 / gaps as f64;
     let tick_s = machine.tick_work.as_s() * outcome.ticks as f64;
     let time = |time: Option<Time>| time.map_or(0.0, |time| time.as_ns() / 1e3);
     let known = recording.cpus.iter().flat_map(|cpu| &cpu.gaps).any(|gap| gap.state.is_some());
@@ -414,12 +414,12 @@ fn row(
     let saves = package.and_then(|(_, name)| gaps::package_saves(machine, name));
     IdleRow {
         technique: technique.to_owned(),
-        gaps: judged,
+        gaps,
         right_pct: pct(outcome.count[0]),
         shallow_pct: pct(outcome.count[1]),
         deep_pct: pct(outcome.count[2]),
         energy_j: outcome.energy.as_j(),
-        idle_w: outcome.energy.as_j() / (slept + outcome.waking).as_s().max(1e-12),
+        idle_w: outcome.energy.as_j() / recording.idle().as_s(),
         shallow_j: outcome.lost[1].as_j(),
         deep_j: outcome.lost[2].as_j(),
         latency_mean_us: time(outcome.latency.mean()),
