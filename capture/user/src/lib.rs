@@ -12,6 +12,7 @@
 //! whose instructions follow. System calls are events; the kernel's own instructions are not there.
 
 pub mod args;
+pub mod death;
 pub mod exec;
 mod ffi;
 pub mod out;

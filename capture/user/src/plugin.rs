@@ -18,6 +18,7 @@ use halfwink_capture_stream::sink::{read_header, Sink};
 use halfwink_trace::Event;
 
 use crate::args::Args;
+use crate::death;
 use crate::exec;
 use crate::ffi::{self, MemInfo, Plugin, PluginId, QemuInfo, Tb, TbHandle};
 use crate::out::Out;
@@ -189,6 +190,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     ACTIVE.store(true, Ordering::Relaxed);
     // SAFETY: the handler does nothing but store a value.
     unsafe { libc::pthread_atfork(None, None, Some(in_new_process)) };
+    // SAFETY: the function does what `kill` does, and no program runs yet.
+    unsafe { death::replace_kill(at_kill) };
     register(plugin);
     0
 }
@@ -470,5 +473,16 @@ fn finish(state: &mut State, reason: &str) {
 extern "C" fn at_exit(_id: PluginId, _data: *mut c_void) {
     if is_active() {
         finish(&mut lock(), "exit");
+    }
+}
+
+/// QEMU dies of the signal that killed the program, and calls nobody back before it does.
+extern "C" fn at_kill(process: libc::pid_t, signal: c_int) -> c_int {
+    // SAFETY: the call takes numbers alone.
+    unsafe {
+        if is_active() && process == libc::getpid() {
+            finish(&mut lock(), "exit");
+        }
+        libc::kill(process, signal)
     }
 }

@@ -167,22 +167,24 @@ impl Recorder {
     #[inline]
     pub fn block(&mut self, thread: &mut Thread, block: u32) -> u64 {
         let info = self.blocks.info(block);
-        let (pc, end, exit) = (info.pc, info.end, info.exit);
-        let next = Flight { block, pc, end, exit, count: info.count, defined: info.defined };
-        let executed = self.land(thread, Some(pc));
+        let (pc, end, exit, count) = (info.pc, info.end, info.exit, info.count);
+        let next = Flight { block, pc, end, exit, count, defined: info.defined };
+        let executed = self.land(thread, Some((pc, count)));
         thread.flight = Some(next);
         thread.accesses.clear();
         executed
     }
 
-    /// The block in flight is over: the thread goes on at `next`, or makes a system call. Returns
-    /// how many instructions it was.
+    /// The block in flight is over: a block begins at the address `next`, with so many
+    /// instructions, or the thread makes a system call. Returns how many instructions it was.
     #[inline]
-    pub fn land(&mut self, thread: &mut Thread, next: Option<u64>) -> u64 {
+    pub fn land(&mut self, thread: &mut Thread, next: Option<(u64, u16)>) -> u64 {
         let Some(flight) = thread.flight.take() else { return 0 };
         let mut executed = flight.count;
-        if next.is_some_and(|pc| !flight.exit.leads_to(flight.end, pc)) {
-            executed = self.elsewhere(flight, next.unwrap_or(0));
+        if let Some((pc, count)) = next {
+            if count == 1 || !flight.exit.leads_to(flight.end, pc) {
+                executed = self.elsewhere(flight, pc, count);
+            }
         }
         self.settle(thread, flight, executed)
     }
@@ -194,13 +196,22 @@ impl Recorder {
         }
     }
 
-    /// QEMU begins a block again in its middle when the program changes its own code; anything else
-    /// is the delivery of a signal, before which the block is taken to be complete.
+    /// How far a block came that the block at `pc`, with `count` instructions, may not follow.
+    ///
+    /// QEMU interrupts a block that changes its own code at the instruction that does, and executes
+    /// that one once more, alone: it may be the first of the block, to which the last may lead, too.
+    /// Anything else that the code does not explain is the delivery of a signal, before which the
+    /// block is taken to be complete.
     #[cold]
-    fn elsewhere(&mut self, flight: Flight, pc: u64) -> u16 {
-        let again = self.blocks.info(flight.block).index_of(pc);
-        self.counts.signals += u64::from(again.is_none());
-        again.unwrap_or(flight.count)
+    fn elsewhere(&mut self, flight: Flight, pc: u64, count: u16) -> u16 {
+        let leads = flight.exit.leads_to(flight.end, pc);
+        match self.blocks.info(flight.block).index_of(pc) {
+            Some(again) if !leads || (count == 1 && again + 1 < flight.count) => again,
+            again => {
+                self.counts.signals += u64::from(!leads && again.is_none());
+                flight.count
+            }
+        }
     }
 
     #[inline]

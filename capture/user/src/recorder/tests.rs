@@ -129,6 +129,20 @@ fn block_that_begins_again_in_its_middle_ended_there() {
 }
 
 #[test]
+fn loop_that_begins_again_at_its_first_instruction_was_interrupted_there() {
+    let mut recorder = Recorder::new(0, u64::MAX);
+    let mut thread = Thread::new(0);
+    // nop; nop; jmp to the first.
+    let whole = define(&mut recorder, 0x1000, &[&[0x90], &[0x90], &[0xeb, 0xfc]]);
+    let alone = nops(&mut recorder, 0x1000, 1);
+    let rest = define(&mut recorder, 0x1001, &[&[0x90], &[0xeb, 0xfc]]);
+    play(&mut recorder, &mut thread, &[whole, whole, alone, rest, whole]);
+    let expected = [(0x1000, 3, 0), (0x1000, 1, 0), (0x1001, 2, 0), (0x1000, 3, 0)];
+    assert_eq!(runs(&mut recorder), expected);
+    assert_eq!(recorder.counts.signals, 0);
+}
+
+#[test]
 fn handler_of_a_signal_follows_a_complete_block() {
     let mut recorder = Recorder::new(0, u64::MAX);
     let mut thread = Thread::new(0);
