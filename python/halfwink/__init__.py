@@ -9,6 +9,7 @@ hw.advise("nginx", load="30%", p99_us=2000)  # what to set
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
 hw.capture("nginx")  # a trace of one's own, in nginx.hwt
+hw.record(["./program", "data.bin"])  # a program's user instructions, in program.hwt
 hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
 """
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from halfwink.preheat import simulate as preheat_simulation
     from halfwink.preheat_world import preheat_experiments
     from halfwink.profiles import OsProfile, os_profile, os_profiles
+    from halfwink.recorder import Recording, record
     from halfwink.request_profile import RequestProfile, profile, stated_profile
     from halfwink.results import Results
     from halfwink.results import open_results as open
@@ -90,6 +92,7 @@ _HOMES = {
     "Switching": "switching",
     "__version__": "_core",
     "Beside": "logs",
+    "Recording": "recorder",
     "Replay": "logs",
     "advise": "advice",
     "beside": "logs",
@@ -115,6 +118,7 @@ _HOMES = {
     "os_profiles": "profiles",
     "preheat_experiments": "preheat_world",
     "preheat_simulation": "preheat",
+    "record": "recorder",
     "replay": "logs",
     "reproduce": "targets",
     "router_experiments": "router",
@@ -151,6 +155,7 @@ __all__ = [
     "OsProfile",
     "Pool",
     "PreheatSimulation",
+    "Recording",
     "Replay",
     "RequestProfile",
     "Results",
@@ -191,6 +196,7 @@ __all__ = [
     "preheat_experiments",
     "preheat_simulation",
     "profile",
+    "record",
     "replay",
     "reproduce",
     "router_experiments",
