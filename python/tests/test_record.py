@@ -137,6 +137,21 @@ int main(void) {
 """
 
 
+#: Gives `execve` addresses at which nothing is, and then asks for more memory than QEMU can note.
+HOSTILE = r"""
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+    printf("%ld\n", syscall(SYS_execve, 1, 2, 3));
+    printf("%ld\n", syscall(SYS_execve, "/bin/true", 16, 0));
+    fflush(stdout);
+    mmap(0, 2ul << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
     """Skips, with the line that adds it, where a QEMU for programs is missing."""
@@ -306,6 +321,16 @@ def test_signals_and_death_by_one_are_recorded(halfwink: Halfwink, tmp_path: Pat
     assert "10\n" in done.err
     assert "ended with status 134; the recording is kept" in done.err
     assert sound(halfwink, out)["user_instructions"] == found["instructions"] > 10_000
+
+
+def test_hostile_calls_end_in_one_line(halfwink: Halfwink, tmp_path: Path) -> None:
+    program = built(tmp_path, HOSTILE)
+    done = halfwink("record", "-q", "-o", "x.hwt", "--", str(program))
+    assert (done.status, done.out) == (1, "-1\n-1\n")
+    assert done.err == (
+        "halfwink: program: it maps 2048 GiB at once: expected at most 512, for QEMU's memory\n"
+    )
+    assert not (tmp_path / "x.hwt").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

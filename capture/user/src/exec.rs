@@ -11,6 +11,11 @@ use std::path::Path;
 const NESTED: usize = 4;
 /// Bytes of a script that Linux looks at.
 const FIRST_LINE: usize = 256;
+/// Bytes of a string, at most: as Linux has it.
+const LONGEST: usize = 128 << 10;
+/// Number of arguments, at most.
+const MOST_WORDS: usize = 1 << 20;
+const PAGE: usize = 4096;
 /// Option of QEMU behind which the program's own words follow.
 const WORDS_FOLLOW: &[u8] = b"-0";
 
@@ -68,37 +73,54 @@ pub fn may_execute(path: &CStr) -> bool {
         && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0
 }
 
-/// The strings of a zero-terminated array in the program's memory.
-///
-/// # Safety
-/// `address` is 0 or that of such an array, and `base` what QEMU adds to the program's addresses.
+/// The strings of a zero-terminated array in the program's memory, `base` being what QEMU adds to
+/// its addresses; None if the program gave an address at which nothing is.
 #[must_use]
-pub unsafe fn strings(address: u64, base: usize) -> Vec<CString> {
+pub fn strings(address: u64, base: usize) -> Option<Vec<CString>> {
     let mut all = Vec::new();
     if address == 0 {
-        return all;
+        return Some(all);
     }
-    let mut place = (address as usize).wrapping_add(base) as *const u64;
-    loop {
-        // SAFETY: by this function's contract.
-        let string = unsafe { place.read_unaligned() };
-        if string == 0 {
-            return all;
+    for number in 0..MOST_WORDS {
+        let mut word = [0; 8];
+        read(address.wrapping_add(8 * number as u64), base, &mut word)?;
+        match u64::from_le_bytes(word) {
+            0 => return Some(all),
+            string => all.push(string_at(string, base)?),
         }
-        // SAFETY: as above.
-        all.push(unsafe { string_at(string, base) });
-        place = place.wrapping_add(1);
     }
+    None
 }
 
-/// A string in the program's memory.
-///
-/// # Safety
-/// As for [`strings`], of one string.
+/// A string in the program's memory; None as for [`strings`].
 #[must_use]
-pub unsafe fn string_at(address: u64, base: usize) -> CString {
-    // SAFETY: by this function's contract.
-    unsafe { CStr::from_ptr((address as usize).wrapping_add(base) as *const _) }.to_owned()
+pub fn string_at(address: u64, base: usize) -> Option<CString> {
+    let (mut bytes, mut at) = (Vec::new(), address);
+    while bytes.len() < LONGEST {
+        // No further than to the end of a page: what follows may not be mapped.
+        let mut part = [0; PAGE];
+        let part = &mut part[..PAGE - at as usize % PAGE];
+        read(at, base, part)?;
+        let end = part.iter().position(|&byte| byte == 0);
+        bytes.extend_from_slice(&part[..end.unwrap_or(part.len())]);
+        if end.is_some() {
+            return CString::new(bytes).ok();
+        }
+        at = at.wrapping_add(part.len() as u64);
+    }
+    None
+}
+
+/// Fills `out` from the program's memory, by the kernel, which checks the address.
+fn read(address: u64, base: usize, out: &mut [u8]) -> Option<()> {
+    let start = (address as usize).wrapping_add(base) as *mut libc::c_void;
+    let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+    let theirs = libc::iovec { iov_base: start, iov_len: out.len() };
+    // SAFETY: `out` is as long as `ours` says; the kernel checks the other address.
+    let copied = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const ours, 1, &raw const theirs, 1, 0)
+    };
+    (usize::try_from(copied) == Ok(out.len())).then_some(())
 }
 
 /// The command line of a QEMU like this one for another program.
@@ -181,10 +203,15 @@ mod tests {
     #[test]
     fn arrays_of_strings_end_at_zero() {
         let array = [c"a".as_ptr() as u64, c"bc".as_ptr() as u64, 0];
-        // SAFETY: the array is such a one.
-        let found = unsafe { strings(array.as_ptr() as u64, 0) };
-        assert_eq!(found, words(&["a", "bc"]));
-        // SAFETY: 0 stands for none.
-        assert!(unsafe { strings(0, 0) }.is_empty());
+        assert_eq!(strings(array.as_ptr() as u64, 0), Some(words(&["a", "bc"])));
+        assert_eq!(strings(0, 0), Some(Vec::new()), "0 stands for none");
+        assert_eq!(string_at(array[1] - 16, 16), Some(c"bc".to_owned()));
+    }
+
+    #[test]
+    fn addresses_of_nothing_are_refused() {
+        assert_eq!((strings(16, 0), string_at(1, 0), string_at(u64::MAX, 0)), (None, None, None));
+        let array = [1, 0];
+        assert_eq!(strings(array.as_ptr() as u64, 0), None);
     }
 }
