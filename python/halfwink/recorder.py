@@ -61,9 +61,10 @@ class Recording:
         signals: signals that were delivered to handlers of the program.
         bytes: size of the file.
         seconds: host time of the recording.
-        reason: what ended it: ``exit`` of the program, the ``limit``, its stop ``marker``, or
+        reason: end of the recording: ``exit`` of the program, ``limit``, stop ``marker``, or
             ``exec`` of a program that cannot be recorded.
-        exit_status: of the program, as shells count it; None if the recording ended before it.
+        exit_status: exit status of the program, as shells count it; None if the recording ended
+            before it.
         became: programs that it became in turn, of which the last was recorded.
     """
 
@@ -151,8 +152,8 @@ def record(
         out: the file; ``NAME.hwt`` if none, which must not be there.
         skip: instructions to leave out first, of all threads together.
         instructions: largest number of instructions to record; the program is ended behind them.
-        env: its environment; this process's if none.
-        stdout: its standard output, as `subprocess` takes it; this process's if none.
+        env: environment of the program; this process's if none.
+        stdout: standard output of the program, as `subprocess` takes it; this process's if none.
         progress: is called with a line for people.
 
     Raises:
@@ -205,7 +206,7 @@ def locate(words: Sequence[str], search: str | None = None) -> _Program:
     interpreter.
 
     Raises:
-        HalfwinkError: it is none that can be recorded; one line.
+        HalfwinkError: the program cannot be recorded; one line.
     """
     if not words or not words[0]:
         raise HalfwinkError("no program was named: expected a program and its arguments")

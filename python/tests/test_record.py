@@ -224,8 +224,10 @@ def test_window_far_in_a_run_is_exact(halfwink: Halfwink, tmp_path: Path) -> Non
 
 
 def test_repeated_string_instruction_is_one_with_all_its_accesses(tmp_path: Path) -> None:
-    found = hw.record(built(tmp_path, COPY), out=tmp_path / "x.hwt")
-    assert (found.instructions, found.accesses) == (8, 400)
+    program, out = built(tmp_path, COPY), tmp_path / "x.hwt"
+    found = hw.record(program, out=out)
+    assert (found.instructions, found.executed, found.accesses) == (8, 8, 400)
+    assert hw.record(program, out=out, instructions=6).instructions == 6
 
 
 def test_vector_is_one_access_and_an_atomic_operation_two(
@@ -279,6 +281,8 @@ def test_processes_are_named_and_not_recorded(halfwink: Halfwink, tmp_path: Path
     done = halfwink("record", "-o", "x.hwt", "--", "/bin/sh", "-c", "/bin/echo a; /bin/echo b")
     assert (done.status, done.out) == (0, "a\nb\n")
     assert "sh started 2 processes; only its own instructions" in done.err
+    words = [sys.executable, "-c", "import os; os.fork() and os.wait()"]
+    assert hw.record(words, out=tmp_path / "x.hwt").processes == 1
 
 
 def test_program_that_becomes_another_is_recorded_as_that(

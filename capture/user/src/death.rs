@@ -109,7 +109,7 @@ unsafe fn replace_in(info: &libc::dl_phdr_info, replacement: Kill) -> usize {
         let count = bytes as usize / size_of::<Relocation>();
         let first = at(table) as *const Relocation;
         for number in 0..count {
-            // SAFETY: the loaded file has a table of this size there, of symbols and of strings too.
+            // SAFETY: the loaded file has tables of these sizes, of symbols and strings too.
             let (relocation, name) = unsafe {
                 let relocation = &*first.add(number);
                 let symbol = at(tag::SYMBOLS) as *const Symbol;

@@ -24,7 +24,7 @@ const WORDS_FOLLOW: &[u8] = b"-0";
 pub struct Target {
     /// An executable for x86-64.
     pub file: CString,
-    /// Its arguments, with the name that it is called by.
+    /// Arguments of the executable, after the name that it is called by.
     pub words: Vec<CString>,
 }
 

@@ -225,9 +225,9 @@ impl InsnHandle {
 /// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// A load.
+    /// Reads memory alone.
     Load,
-    /// A store.
+    /// Writes memory alone.
     Store,
     /// An atomic operation: both, one after the other.
     Both,
@@ -248,7 +248,7 @@ pub fn access(info: MemInfo) -> (u8, Direction) {
     (1 << shift.min(7), direction)
 }
 
-/// What QEMU adds to the program's addresses to get its own.
+/// Returns the distance from addresses of the program to those of QEMU.
 pub fn guest_base() -> usize {
     // SAFETY: QEMU exports this variable; a QEMU that does not has no such offset to tell.
     unsafe {

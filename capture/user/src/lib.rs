@@ -8,8 +8,9 @@
 //!  limit, marker or end            the file is completed
 //! ```
 //!
-//! Threads take turns, as on one CPU ([`turns`]): the trace is one sequence, and says at each change
-//! whose instructions follow. System calls are events; the kernel's own instructions are not there.
+//! Threads take turns, as on one CPU ([`turns`]): the trace is one sequence, and says at each
+//! change whose instructions follow. System calls are events; the kernel's own instructions are not
+//! there.
 
 pub mod args;
 pub mod death;

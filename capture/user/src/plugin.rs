@@ -2,9 +2,9 @@
 //! The callbacks that QEMU calls, each on the thread of the program that it is about, and the state
 //! they share.
 //!
-//! QEMU holds locks of its own when it calls back. So no callback waits for its turn but that at the
-//! begin of a block, when QEMU holds none; and the lock on the state is not held while QEMU is asked
-//! for something.
+//! QEMU holds locks of its own when it calls back. So no callback waits for its turn but that at
+//! the begin of a block, when QEMU holds none; and the lock on the state is not held while QEMU is
+//! asked for something.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::io::{self, BufWriter};

@@ -199,9 +199,9 @@ impl Recorder {
     /// How far a block came that the block at `pc`, with `count` instructions, may not follow.
     ///
     /// QEMU interrupts a block that changes its own code at the instruction that does, and executes
-    /// that one once more, alone: it may be the first of the block, to which the last may lead, too.
-    /// Anything else that the code does not explain is the delivery of a signal, before which the
-    /// block is taken to be complete.
+    /// that one once more, alone: it may be the first of the block, to which the last may lead,
+    /// too. Anything else that the code does not explain is the delivery of a signal, before which
+    /// the block is taken to be complete.
     #[cold]
     fn elsewhere(&mut self, flight: Flight, pc: u64, count: u16) -> u16 {
         let leads = flight.exit.leads_to(flight.end, pc);

@@ -79,7 +79,7 @@ def count(option: str, text: str) -> int:
     """A number of instructions: digits, and a unit if any.
 
     Raises:
-        HalfwinkError: it is none.
+        HalfwinkError: the text is no such number.
     """
     found = re.fullmatch(r"([0-9][0-9_]*)(\.[0-9]+)?([kMG]?)", text)
     number = float(found[1] + (found[2] or "")) * _UNITS[found[3]] if found else -1.0
