@@ -88,7 +88,7 @@ impl Exit {
 /// Kind of the last instruction, as far as the recorder distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
-    /// Any other instruction.
+    /// An instruction of any other kind.
     Plain,
     /// `rdtsc` or `rdtscp`: the time is in rdx:rax afterwards.
     ReadsTime,
@@ -119,7 +119,7 @@ pub struct BlockInfo {
 pub struct Retired {
     /// Number of instructions that retired.
     pub executed: u16,
-    /// Whether the block's code explains the address that followed.
+    /// True if the block's code explains the address that followed.
     pub explained: bool,
 }
 

@@ -225,9 +225,9 @@ impl InsnHandle {
 /// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Reads memory alone.
+    /// Reads memory and does not write it.
     Load,
-    /// Writes memory alone.
+    /// Writes memory and does not read it.
     Store,
     /// An atomic operation: both, one after the other.
     Both,

@@ -62,7 +62,7 @@ mod call {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing but markers is hooked.
+    /// Only markers are hooked.
     Waiting,
     /// Blocks are hooked, for counting.
     Counting,
@@ -488,7 +488,7 @@ extern "C" fn at_exit(_id: PluginId, _data: *mut c_void) {
     }
 }
 
-/// QEMU dies of the signal that killed the program, and calls nobody back before it does.
+/// QEMU dies of the signal that killed the program, without a callback: completes the trace first.
 extern "C" fn at_kill(process: libc::pid_t, signal: c_int) -> c_int {
     // SAFETY: the call takes numbers alone.
     unsafe {

@@ -84,7 +84,7 @@ impl Thread {
     }
 }
 
-/// Where a block has a repeated string instruction: QEMU executes each iteration as a block.
+/// Repeated string instructions of a block: QEMU executes each iteration as a block.
 #[derive(Clone, Copy, Debug)]
 struct Repeats {
     first: bool,
@@ -196,7 +196,8 @@ impl Recorder {
         }
     }
 
-    /// How far a block came that the block at `pc`, with `count` instructions, may not follow.
+    /// Returns how many instructions of a block were executed before the block at `pc`, with
+    /// `count` instructions, which may not follow it.
     ///
     /// QEMU interrupts a block that changes its own code at the instruction that does, and executes
     /// that one once more, alone: it may be the first of the block, to which the last may lead,
@@ -301,7 +302,7 @@ impl Recorder {
         self.batch.event(Timed::Plain(Event::Syscall { number, args }));
     }
 
-    /// What is to be written.
+    /// Returns the batch to be written.
     pub fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Instructions of a turn while other threads wait.
 pub const QUANTUM: u64 = 100_000;
 
-/// Whose turn it is, and who waits for one.
+/// The thread that has the turn, and the threads that wait for it.
 #[derive(Debug, Default)]
 pub struct Turns {
     holder: Option<u32>,
