@@ -10,6 +10,7 @@ hw.idle("gaps.txt")  # what each idle policy would have made of recorded idle ti
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
 hw.capture("nginx")  # a trace of one's own, in nginx.hwt
+hw.record(["./program", "data.bin"])  # a program's user instructions, in program.hwt
 hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
 """
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from halfwink.preheat import simulate as preheat_simulation
     from halfwink.preheat_world import preheat_experiments
     from halfwink.profiles import OsProfile, os_profile, os_profiles
+    from halfwink.recorder import Recording, record
     from halfwink.request_profile import RequestProfile, profile, stated_profile
     from halfwink.results import Results
     from halfwink.results import open_results as open
@@ -93,6 +95,7 @@ _HOMES = {
     "Switching": "switching",
     "__version__": "_core",
     "Beside": "logs",
+    "Recording": "recorder",
     "Replay": "logs",
     "advise": "advice",
     "beside": "logs",
@@ -118,6 +121,7 @@ _HOMES = {
     "os_profiles": "profiles",
     "preheat_experiments": "preheat_world",
     "preheat_simulation": "preheat",
+    "record": "recorder",
     "replay": "logs",
     "reproduce": "targets",
     "router_experiments": "router",
@@ -155,6 +159,7 @@ __all__ = [
     "OsProfile",
     "Pool",
     "PreheatSimulation",
+    "Recording",
     "Replay",
     "RequestProfile",
     "Results",
@@ -195,6 +200,7 @@ __all__ = [
     "preheat_experiments",
     "preheat_simulation",
     "profile",
+    "record",
     "replay",
     "reproduce",
     "router_experiments",

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core, bed, capture, installed, live, live_block, virtual_circuits
+from halfwink import (
+    _core,
+    bed,
+    capture,
+    installed,
+    live,
+    live_block,
+    recorder,
+    virtual_circuits,
+)
 from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
@@ -43,6 +52,7 @@ def findings() -> list[Finding]:
         *_core_findings(),
         *_library_findings(),
         *_capture_findings(),
+        _recorder_finding(),
         *_live_findings(),
         *_bed_findings(),
         *_optional_findings(),
@@ -86,6 +96,12 @@ def _capture_findings() -> list[Finding]:
         Finding(f"capture: {r.name}", r.present, r.detail, "" if r.present else r.fix)
         for r in capture.available()
     ]
+
+
+def _recorder_finding() -> Finding:
+    there, detail = recorder.requirement()
+    what = "record: a QEMU for programs, with plugins"
+    return Finding(what, there, detail, "" if there else recorder.fix())
 
 
 def _cache_allocation() -> Finding:

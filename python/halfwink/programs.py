@@ -100,6 +100,7 @@ PROGRAMS = (
         made_by=("cc", "make", "pkg-config"),
     ),
     Program("rustc", "cargo-web rustc-web", "capture: builds the recorder"),
+    Program("qemu-x86_64", "qemu-user", "record: runs the program"),
     Program("ngspice", "ngspice", "pdn: a referee"),
     Program("ping", "iputils-ping", "tests: routers"),
     Program("ss", "iproute2", "tests: routers"),

@@ -21,7 +21,7 @@ import pytest
 from costs import Costs
 from shards import Shards
 
-from halfwink import bed, capture, programs, schemas
+from halfwink import bed, capture, programs, recorder, schemas
 from halfwink.capture import host
 from halfwink.capture.errors import MissingRequirementError
 
@@ -182,6 +182,14 @@ def need_qemu() -> None:
     found = host.requirements()[0]
     if not found.present:
         lacking(f"{found.detail}; run: {found.fix}")
+
+
+def need_recorder() -> None:
+    """Asks for a QEMU that records programs."""
+    need(recorder.QEMU)
+    there, found = recorder.requirement()
+    if not there:
+        lacking(f"{found}; run: {recorder.fix()}")
 
 
 def need_capture() -> None:

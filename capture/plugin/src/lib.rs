@@ -14,17 +14,12 @@
 //! translations: the guest sets EFER.SVME on the recorded CPU alone, which is part of what QEMU
 //! looks translations up by (see `docs/capture.md`). The plugin checks that it did.
 
+pub use halfwink_capture_stream::{batch, block, blocks, clock, idt, marker, sink};
+
 pub mod args;
-pub mod batch;
-pub mod block;
-pub mod blocks;
-pub mod clock;
 pub mod events;
 mod ffi;
-pub mod idt;
-pub mod marker;
 mod plugin;
 pub mod recorder;
 mod report;
-mod sink;
 pub mod translate;

@@ -4,6 +4,8 @@
 use std::cell::UnsafeCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::fs::File;
+use std::io::{self, BufWriter};
 
 use halfwink_trace::Event;
 use halfwink_units::VirtAddr;
@@ -17,7 +19,7 @@ use crate::idt::{parse_idt, Entry, FRAME_BYTES, IDT_BYTES, LINUX_IDT};
 use crate::marker::{Marker, WITH_STATUS};
 use crate::recorder::{Arrival, Recorder};
 use crate::report;
-use crate::sink::Sink;
+use crate::sink::{read_header, Sink};
 use crate::translate::{define, RamBase};
 
 /// QEMU checks this before it loads the plugin.
@@ -374,12 +376,18 @@ fn arm(state: &mut State) {
     if state.ram == RamBase::default() {
         fail("no kernel text was executed before the start marker");
     }
-    match Sink::open(&state.args) {
+    match open_sink(&state.args) {
         Ok(sink) => state.sink = Some(sink),
         Err(error) => fail(&format!("cannot create the trace: {error}")),
     }
     state.phase = Phase::Arming;
     state.plugin.reset(armed);
+}
+
+fn open_sink(args: &Args) -> io::Result<Sink> {
+    let header = read_header(&args.header, env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))?;
+    let out = BufWriter::with_capacity(1 << 20, File::create(&args.out)?);
+    Sink::start(out, &header, |error| fail(error))
 }
 
 extern "C" fn armed(_id: PluginId) {

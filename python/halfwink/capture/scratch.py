@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import paths
 
-_PREFIXES = ("building-", "capture-", "run-")
+_PREFIXES = ("building-", "capture-", "record-", "run-")
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -25,7 +25,7 @@ def folder(prefix: str) -> Generator[Path]:
     Its maker holds a lock on it, which ends with its process: a folder nobody holds is left over.
 
     Args:
-        prefix: prefix of the folder's name, one of `building-`, `capture-`, `run-`.
+        prefix: prefix of the folder's name, one of `building-`, `capture-`, `record-`, `run-`.
     """
     assert prefix in _PREFIXES
     paths.make_cache()

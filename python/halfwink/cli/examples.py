@@ -44,6 +44,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("--claims mogul", "a work's headline claims, and whether they hold"),
         ("strong/PT-2.13 --fresh", "one target, computed anew"),
     ),
+    "record": (
+        ("-- ./program data.bin", "a program of yours, into program.hwt"),
+        ("--skip 50M --for 20M -- python3 b.py", "20 million instructions behind the first 50"),
+    ),
     "capture": (
         ("nginx", "a server by name, into nginx.hwt"),
         ("-o t.hwt -- ./program data.bin", "your own program with its file"),

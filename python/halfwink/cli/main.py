@@ -29,6 +29,7 @@ TRACEBACK = "HALFWINK_TRACEBACK"
 #: What takes a command of the user's after `--`: module, function.
 RUN_COMMANDS = (
     ("halfwink.cli.commands", "capture"),
+    ("halfwink.cli.record", "record"),
     ("halfwink.cli.live", "delegate"),
     ("halfwink.cli.live", "idle"),
 )
@@ -118,6 +119,10 @@ COMMANDS = {
         "Tell fresh policies what an event log says: the same actions, or where they differ.",
     ),
     "reproduce": ("reproduce:reproduce", "Show published numbers beside ours."),
+    "record": (
+        "record:record",
+        "Record what a program executes on this machine: in seconds, without a guest.",
+    ),
     "capture": ("commands:capture", "Boot a real Linux in QEMU and record a full-system trace."),
     "trace": ("traces:app", "Look at, check and convert trace files."),
     "pdn": ("pdn:pdn", "Find the shortest wake-ups that a chip's power delivery allows."),
@@ -204,8 +209,8 @@ def _run(words: list[str]) -> int:
         if own is not None:
             if (function.__module__, function.__name__) not in RUN_COMMANDS:
                 raise HalfwinkError(
-                    "`--` and a command: expected `halfwink capture -- COMMAND` or "
-                    "`halfwink live delegate -- COMMAND`"
+                    "`--` and a command: expected `halfwink record -- COMMAND`, "
+                    "`halfwink capture -- COMMAND` or `halfwink live delegate -- COMMAND`"
                 )
             bound.arguments["command"] = own
         status = _called(function, bound)

@@ -62,7 +62,7 @@ pub struct Clock {
     stolen: u64,
     /// Virtual time minus `executed`.
     base: u64,
-    /// Whether `base` is valid.
+    /// True if `base` is valid.
     synced: bool,
     /// `base` was right at some time.
     started: bool,

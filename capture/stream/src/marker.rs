@@ -11,7 +11,7 @@ pub const WITH_STATUS: u64 = 0x7375_7461_7473;
 /// Request of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
-    /// Starts the recording.
+    /// Starts the recording at this instruction.
     Start,
     /// Stop recording; rdi is an exit status if rsi is [`WITH_STATUS`].
     Stop,

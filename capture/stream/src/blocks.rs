@@ -66,6 +66,12 @@ impl Blocks {
         &self.infos[number as usize]
     }
 
+    /// Returns the definition of a block.
+    #[must_use]
+    pub fn definition(&self, number: u32) -> &Definition {
+        &self.definitions[number as usize]
+    }
+
     /// The block's definition, the first time it is asked for.
     pub fn take_definition(&mut self, number: u32) -> Option<Definition> {
         let info = &mut self.infos[number as usize];

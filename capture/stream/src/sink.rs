@@ -2,16 +2,14 @@
 //! The other end: a thread that compresses batches into the trace file, so that the guest runs on
 //! meanwhile.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::JoinHandle;
 
 use halfwink_trace::{BlockId, Header, Summary, TraceWriter};
 
-use crate::args::Args;
 use crate::batch::{Batch, Item};
-use crate::report;
 
 /// zstd level of the file.
 const LEVEL: i32 = 3;
@@ -26,14 +24,17 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Opens the file and starts the thread.
+    /// Starts a trace in `out`, and the thread. `fail` is called on that thread if the trace cannot
+    /// be written: the guest must not run on for nothing.
     ///
     /// # Errors
-    /// If the header cannot be read or the file not be written.
-    pub fn open(args: &Args) -> io::Result<Sink> {
-        let header = read_header(args)?;
-        let out = BufWriter::with_capacity(1 << 20, File::create(&args.out)?);
-        let mut writer = TraceWriter::create(out, &header, LEVEL)?;
+    /// If the trace cannot be started.
+    pub fn start(
+        out: impl Write + Send + 'static,
+        header: &Header,
+        fail: fn(&str),
+    ) -> io::Result<Sink> {
+        let mut writer = TraceWriter::create(out, header, LEVEL)?;
         let (full, full_in) = std::sync::mpsc::sync_channel::<Batch>(BATCHES);
         let (empty_out, empty) = std::sync::mpsc::sync_channel::<Batch>(BATCHES + 2);
         for _ in 0..BATCHES {
@@ -44,9 +45,8 @@ impl Sink {
             let mut blocks = Vec::new();
             while let Ok(mut batch) = full_in.recv() {
                 if let Err(error) = write(&mut writer, &mut blocks, &mut batch) {
-                    // Nobody can act on it but us: the guest must not run on for nothing.
-                    report::error(&format!("cannot write the trace: {error}"));
-                    crate::ffi::exit_now(1);
+                    fail(&format!("cannot write the trace: {error}"));
+                    return Err(error);
                 }
                 batch.clear();
                 let _ = empty_out.send(batch);
@@ -73,16 +73,19 @@ impl Sink {
     }
 }
 
-fn read_header(args: &Args) -> io::Result<Header> {
-    let json = std::fs::read(&args.header)?;
+/// Reads a trace's header from JSON, and adds a tool with its version.
+///
+/// # Errors
+/// If the file cannot be read, or holds no header.
+pub fn read_header(path: &Path, tool: &str, version: &str) -> io::Result<Header> {
+    let json = std::fs::read(path)?;
     let mut header: Header = serde_json::from_slice(&json)?;
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    header.tools.insert(env!("CARGO_PKG_NAME").to_owned(), version);
+    header.tools.insert(tool.to_owned(), version.to_owned());
     Ok(header)
 }
 
-fn write(
-    writer: &mut TraceWriter<BufWriter<File>>,
+fn write<W: Write>(
+    writer: &mut TraceWriter<W>,
     blocks: &mut Vec<Option<BlockId>>,
     batch: &mut Batch,
 ) -> io::Result<()> {

@@ -23,6 +23,28 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// The part from instruction number `first` on; the block must be longer.
+    #[must_use]
+    pub fn from_instruction(&self, first: u16) -> Definition {
+        const PAGE: u64 = 4096;
+        let (before, lengths) = self.lengths.split_at(usize::from(first));
+        let skipped: usize = before.iter().map(|&length| usize::from(length)).sum();
+        let pc = self.pc + skipped as u64;
+        let next_page = pc / PAGE > self.pc / PAGE;
+        let phys = if next_page {
+            (self.phys_next_page & !(PAGE - 1)) + pc % PAGE
+        } else {
+            self.phys + skipped as u64
+        };
+        Definition {
+            pc,
+            phys,
+            phys_next_page: if next_page { 0 } else { self.phys_next_page },
+            bytes: self.bytes[skipped..].to_vec(),
+            lengths: lengths.to_vec(),
+        }
+    }
+
     /// Converts for the trace writer.
     #[must_use]
     pub fn as_block(&self) -> BlockDef<'_> {
@@ -66,7 +88,7 @@ impl Exit {
 /// Kind of the last instruction, as far as the recorder distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
-    /// Any other instruction.
+    /// An instruction of any other kind.
     Plain,
     /// `rdtsc` or `rdtscp`: the time is in rdx:rax afterwards.
     ReadsTime,
@@ -97,7 +119,7 @@ pub struct BlockInfo {
 pub struct Retired {
     /// Number of instructions that retired.
     pub executed: u16,
-    /// Whether the block's code explains the address that followed.
+    /// True if the block's code explains the address that followed.
     pub explained: bool,
 }
 
