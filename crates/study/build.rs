@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 16] = [
+const MODELS: [&str; 17] = [
     "units",
     "policy",
+    "policy-module",
     "power",
     "trace",
     "engine",

@@ -204,14 +204,18 @@ def _optional_findings() -> list[Finding]:
         detail, fix = (path, "") if path else (f"{program.name} is missing", program.fix)
         found.append(Finding(f"{program.used_by}: {program.name}", path is not None, detail, fix))
     toolchains = (
-        ("checks: policies as WebAssembly", _has_target(WASM), f"rustup target add {WASM}"),
+        (
+            "new-policy, checks: policies as WebAssembly",
+            _has_target(WASM),
+            f"rustup target add {WASM}",
+        ),
         ("fuzzing: a nightly Rust toolchain", _has_nightly(), "rustup toolchain add nightly"),
     )
     found += [Finding(w, there, "yes" if there else "no", fix) for w, there, fix in toolchains]
     return found
 
 
-#: What the policies are also built for, to prove that they are pure.
+#: The target of policies of users, and of ours to prove that they are pure.
 WASM = "wasm32-unknown-unknown"
 
 

@@ -25,7 +25,7 @@ from halfwink.comparison import BASELINE, NODE, WORLD, compare
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.jobs import names
-from halfwink.library import root
+from halfwink.library import library, root
 from halfwink.preheat import simulate
 from halfwink.results import Results
 from halfwink.service import cumulative
@@ -273,7 +273,9 @@ def _within(techniques: Sequence[str]) -> list[str]:
         return []
     known = sorted(t["name"] for t in _core.techniques() if {WORLD, NODE} <= {*t["worlds"]})
     for part in (part for name in techniques for part in name.split("+")):
-        if part.partition(":")[0] not in known:
+        if part.partition(":")[0].partition("@")[0].endswith(".wasm"):
+            library().identity(NODE, part)
+        elif part.partition(":")[0] not in known:
             raise HalfwinkError(
                 f"`{part}` does not work within a request, so that no profile has it; expected "
                 f"{', '.join(known)}, or {NONE}"
@@ -284,6 +286,8 @@ def _within(techniques: Sequence[str]) -> list[str]:
 def _variant(technique: str, without: _Busy, under: _Busy) -> Variant:
     watts = (under.joules / under.seconds) / (without.joules / without.seconds)
     shared = under.shared_j / without.shared_j if without.shared_j > 0 else 1.0
+    # A variant that was measured under a file is of the file's content of then.
+    technique = library().identity(WORLD, technique)
     return Variant(technique, under.seconds / without.seconds, watts, shared)
 
 

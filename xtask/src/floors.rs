@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("resctrl", 3),
     ("switching", 3),
     ("preheat", 3),
+    ("policy-module", 3),
     ("live-block", 4),
     ("live-calibrate", 4),
     ("live-circuits", 4),

@@ -26,6 +26,7 @@ mod host;
 mod log;
 pub mod offload;
 pub mod preheat;
+pub mod record;
 mod replay;
 pub mod scaling;
 pub mod segregation;

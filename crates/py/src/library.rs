@@ -552,6 +552,11 @@ impl Library {
         self.0.mutated(name).map(Library).map_err(py_error)
     }
 
+    /// The one spelling of a technique of a world, with the digests of files that it names.
+    fn identity(&self, world: &str, technique: &str) -> PyResult<String> {
+        self.0.identity(world, technique).map_err(py_error)
+    }
+
     /// Finds everything that a job names.
     fn prepare(
         &self,

@@ -8,7 +8,7 @@ use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::Input;
 use halfwink_fabric::flows::Traffic;
 use halfwink_storage::load::Load;
-use halfwink_techniques::{read_text, Descriptions, Error, Stamp};
+use halfwink_techniques::{read_text, Choice, Descriptions, Error, Stamp};
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
@@ -84,8 +84,17 @@ pub struct WorkloadInfo {
 impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
+        halfwink_policy_module::install();
         let descriptions = Descriptions::new(root);
         Library { descriptions, kept: Arc::default(), mutant: None }
+    }
+
+    /// Returns the one spelling of a technique of a world, with the digests of files that it names.
+    ///
+    /// # Errors
+    /// If there is no such technique.
+    pub fn identity(&self, world: &str, technique: &str) -> Result<String, StudyError> {
+        Ok(Choice::parse(world, technique)?.identity())
     }
 
     /// Returns the same library under a mutant. Traces that were opened are shared.

@@ -64,7 +64,7 @@ impl Logs {
     pub(crate) fn of(job: &Job, choice: &Choice, path: Option<&Path>) -> Result<Logs, StudyError> {
         let Some(path) = path else { return Ok(Logs::default()) };
         let all = job.options.iter().chain(&job.set);
-        let header = Header::new(&job.world, family(choice), &choice.to_string())
+        let header = Header::new(&job.world, family(choice), &choice.identity())
             .on(&job.machine, &job.workload)
             .with(all.map(|(path, value)| (path.as_str(), value.as_str())));
         Ok(Logs(Some((Writer::create(path, &header)?, header))))

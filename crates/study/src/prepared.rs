@@ -101,7 +101,7 @@ impl PreparedJob {
     #[must_use]
     pub fn key(&self) -> String {
         let (world, identity) = (&self.job.world, self.prepared.identity());
-        let (technique, options) = (&self.technique, &self.options);
+        let (technique, options) = (self.choice.identity(), &self.options);
         // Names are left out: the same work under two names (the baseline at each point of a sweep
         // that is not about it) is done once.
         let text = format!("{MODEL}\n{world}\n{technique}\n{options}\n{identity}");
@@ -128,7 +128,7 @@ impl PreparedJob {
     pub fn run(&self, control: &Control) -> Result<Tables, StudyError> {
         let begun = Instant::now();
         let logs = Logs::of(&self.job, &self.choice, control.log.as_deref())?;
-        let tables = self.prepared.run(&control.run, &logs)?;
+        let tables = blamed(&self.choice, self.prepared.run(&control.run, &logs))?;
         logs.end(duration(&tables))?;
         Ok(self.with_host(tables, begun.elapsed().as_secs_f64()))
     }
@@ -173,7 +173,8 @@ pub fn run_together(
         let is_with = |n: &usize| found[*n].is_none() && pace.is_some() && jobs[*n].pace() == pace;
         let with: Vec<usize> = (first + 1..jobs.len()).filter(is_with).collect();
         let others: Vec<&dyn Prepared> = with.iter().map(|&n| &*jobs[n].prepared).collect();
-        let (tables, followed) = match jobs[first].prepared.run_together(&others, control) {
+        let run = jobs[first].prepared.run_together(&others, control);
+        let (tables, followed) = match blamed(&jobs[first].choice, run) {
             Ok(run) => run,
             Err(error) => {
                 found[first] = Some(Err(error));
@@ -191,6 +192,19 @@ pub fn run_together(
         }
     }
     found.into_iter().flatten().collect()
+}
+
+/// Replaces the outcome of a run by the fault of a module that its policy is in. What such a policy
+/// requests that the world cannot do is a mistake of the user's, too.
+pub(crate) fn blamed<T>(choice: &Choice, outcome: Result<T, StudyError>) -> Result<T, StudyError> {
+    match (choice.fault(), outcome) {
+        (_, Err(StudyError::Interrupted)) => Err(StudyError::Interrupted),
+        (Some(fault), _) => Err(StudyError::Usage(fault.to_owned())),
+        (None, Err(error)) if choice.has_module() && !error.is_usage() => {
+            Err(StudyError::Usage(format!("{choice}: {error}")))
+        }
+        (None, outcome) => outcome,
+    }
 }
 
 /// Length of a run, as its tables say.

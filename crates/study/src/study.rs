@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_techniques::{Choice, Values};
+use halfwink_techniques::{Choice, Error, Values};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -131,15 +131,15 @@ impl Study {
         };
         let mut techniques = Vec::new();
         for name in file.techniques.get_ref() {
-            let choice = Choice::parse(world.name(), name)
+            let text = canonical(world.name(), name)
                 .map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
-            techniques.push(choice.to_string());
+            techniques.push(text);
         }
         let options = options(input, world, &file)?;
         let baseline = match &file.baseline {
             Some(name) if file.baseline_machine.is_some() => {
-                let choice = Choice::parse(world.name(), name.get_ref());
-                choice.map_err(|e| input.error_at(&name.span(), e.to_string()))?.to_string()
+                canonical(world.name(), name.get_ref())
+                    .map_err(|e| input.error_at(&name.span(), e.to_string()))?
             }
             Some(name) if !techniques.contains(name.get_ref()) => {
                 let message = format!("baseline `{}` is not among the techniques", name.get_ref());
@@ -239,6 +239,15 @@ impl Study {
                 .collect();
         }
         points
+    }
+}
+
+/// Returns the one spelling of a technique. A finished run is read after the file of its policy is
+/// gone or has changed, so that such a name is checked when a job of it is prepared.
+fn canonical(world: &str, name: &str) -> Result<String, Error> {
+    match Choice::parse(world, name) {
+        Err(_) if Choice::names_file(name) => Ok(name.to_owned()),
+        read => read.map(|choice| choice.to_string()),
     }
 }
 

@@ -1,13 +1,15 @@
 //! A technique with values for some of its parameters.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::steering::SteeringPolicy;
 
 use crate::{
-    router, server, technique, techniques, CompletionContext, Error, Make, Slot, Technique, Values,
+    file_name, router, server, technique, techniques, CompletionContext, Error, Make, Slot,
+    Technique, Values,
 };
 
 /// A technique with values for some of its parameters, and what is added to it:
@@ -20,6 +22,8 @@ pub struct Choice {
     technique: &'static Technique,
     values: Values,
     modifiers: Vec<Choice>,
+    /// The first fault of a policy of it that is a module.
+    fault: Arc<OnceLock<String>>,
 }
 
 impl Choice {
@@ -85,10 +89,55 @@ impl Choice {
     /// Returns its text without what was added to it.
     #[must_use]
     pub fn alone(&self) -> String {
+        self.written(self.technique.name)
+    }
+
+    /// Writes this technique alone, under this name.
+    fn written(&self, name: &str) -> String {
         match self.values.to_string() {
-            values if values.is_empty() => self.technique.name.to_owned(),
-            values => format!("{}:{values}", self.technique.name),
+            values if values.is_empty() => name.to_owned(),
+            values => format!("{name}:{values}"),
         }
+    }
+
+    /// Returns its text with the digests of files that its policies are in: equal for choices that
+    /// decide the same. It can be read again, and is rejected once a file has another content.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        self.parts().map(Choice::own_identity).collect::<Vec<_>>().join("+")
+    }
+
+    /// Returns its identity without what was added to it.
+    #[must_use]
+    pub fn own_identity(&self) -> String {
+        match self.technique.module {
+            Some(module) => self.written(&file_name::join(self.technique.name, module.digest())),
+            None => self.alone(),
+        }
+    }
+
+    /// Returns whether a text names a file with a policy, without reading it.
+    #[must_use]
+    pub fn names_file(text: &str) -> bool {
+        let names = text.split('+').filter_map(|part| part.split(':').next());
+        names.into_iter().any(file_name::is_file)
+    }
+
+    /// Returns whether a policy of it is in a file of the user's.
+    #[must_use]
+    pub fn has_module(&self) -> bool {
+        self.parts().any(|part| part.technique.module.is_some())
+    }
+
+    /// Notes what a policy in a file did that ends the run; the first fault stays. Clones share it.
+    pub fn blame(&self, fault: String) {
+        let _ = self.fault.set(fault);
+    }
+
+    /// Returns the fault of a policy in a file, if there was one.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        self.parts().find_map(|part| part.fault.get()).map(String::as_str)
     }
 
     /// Returns the slots that this technique takes, without those of what was added to it; none in
@@ -105,8 +154,12 @@ impl Choice {
     fn parse_one(world: &str, text: &str) -> Result<Choice, Error> {
         let (name, values) = text.split_once(':').unwrap_or((text, ""));
         let technique = technique(world, name)?;
-        let mut choice =
-            Choice { technique, values: Values::of(technique.parameters), modifiers: Vec::new() };
+        let mut choice = Choice {
+            technique,
+            values: Values::of(technique.parameters),
+            modifiers: Vec::new(),
+            fault: Arc::default(),
+        };
         for value in values.split(',').filter(|v| !v.is_empty()) {
             let Some((parameter, value)) = value.split_once('=') else {
                 let message = format!("`{text}`: expected `{name}:PARAMETER=VALUE`");
@@ -152,9 +205,9 @@ impl Choice {
     /// # Errors
     /// If no technique of this world has such a parameter, or the value is out of range.
     pub fn sweep(&mut self, world: &str, path: &str, value: &str) -> Result<bool, Error> {
-        let mut chosen = |only: Option<&str>, parameter: &str| {
-            self.set_where(only, parameter, value)?;
-            for modifier in &mut self.modifiers {
+        let chosen = |this: &mut Choice, only: Option<&str>, parameter: &str| {
+            this.set_where(only, parameter, value)?;
+            for modifier in &mut this.modifiers {
                 modifier.set_where(only, parameter, value)?;
             }
             Ok(true)
@@ -162,15 +215,17 @@ impl Choice {
         if let Some((name, parameter)) = path.split_once(':') {
             // Whether it can be at all does not depend on which technique this one is.
             Choice::parse_one(world, &format!("{name}:{parameter}={value}"))?;
-            return chosen(Some(name), parameter);
+            return chosen(self, Some(name), parameter);
         }
         if let Some(parameter) = path.strip_prefix("technique.") {
             let here = techniques().filter(|t| t.worlds.contains(&world));
-            let known: Vec<&str> = here.flat_map(|t| t.parameters).map(|p| p.name).collect();
+            let mut known: Vec<&str> = here.flat_map(|t| t.parameters).map(|p| p.name).collect();
+            // A file's are listed nowhere else.
+            known.extend(self.parts().flat_map(|part| part.technique.parameters).map(|p| p.name));
             if !known.contains(&parameter) {
                 return Err(Error::unknown("parameter", parameter, known));
             }
-            return chosen(None, parameter);
+            return chosen(self, None, parameter);
         }
         Ok(false)
     }

@@ -11,6 +11,7 @@
 //! * [`router`] and [`server`] are described machines: policies of routers and of hybrid servers
 //!   are made from them, and live programs take their watts from them. [`block`] has the policies
 //!   of live block devices. [`Descriptions`] finds descriptions by name.
+//! * A [`Module`] is a policy in a file of the user's; a program that plays some sets their loader.
 //! * What a row changes of a chip is a [`Change`], which the chip's world makes.
 //!
 //! It stands below the worlds, so that a program that needs a policy by name links no simulator.
@@ -20,6 +21,7 @@ mod choice;
 mod context;
 mod descriptions;
 mod error;
+mod file_name;
 mod list;
 pub mod node;
 mod parameter;
@@ -33,8 +35,8 @@ pub use context::{CircuitsContext, CompletionContext, GatingContext};
 pub use descriptions::{read_text, Described, Descriptions, Stamp};
 pub use error::Error;
 pub use list::{
-    choices, technique, techniques, Change, Delays, Gating, Make, MakeOffload, Modifier, Plan,
-    Preheating, Segregation, Technique,
+    choices, set_loader, technique, techniques, Change, Delays, Gating, Loader, Make, MakeOffload,
+    Modifier, Module, Plan, Preheating, Segregation, Technique,
 };
 pub use parameter::{Default, Parameter, Range, Setting, Values};
 pub use rows::{Availability, Available};

@@ -4,6 +4,8 @@
 //! which worlds have the events that it needs and which parameters it takes, and makes its policy
 //! from what a world hands over: costs, cores, rates. Policies never see machine files.
 
+use std::sync::OnceLock;
+
 use halfwink_policy::circuits::CircuitsPolicy;
 use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::gating::GatingPolicy;
@@ -17,7 +19,7 @@ use halfwink_units::Time;
 use crate::context::{CircuitsContext, CompletionContext, GatingContext};
 use crate::node::NodePart;
 use crate::rows::{self, Available};
-use crate::{router, server, Choice, Error, Parameter, Slot};
+use crate::{file_name, router, server, Choice, Error, Parameter, Slot};
 
 /// A way to save energy that can be compared with others.
 pub struct Technique {
@@ -37,6 +39,8 @@ pub struct Technique {
     pub parameters: &'static [Parameter],
     /// The constructor of its policy or change, by family.
     pub make: Make,
+    /// The file that its policy is in; none of the listed techniques has one.
+    pub module: Option<&'static dyn Module>,
 }
 
 /// Makes a family's policy from what its worlds hand over.
@@ -178,16 +182,62 @@ pub enum Plan {
     Profiled,
 }
 
+/// A policy in a file of the user's.
+pub trait Module: Send + Sync {
+    /// Returns the digest of the file's content, in hexadecimal digits.
+    fn digest(&self) -> &str;
+
+    /// Makes the policy of a core. Only a row of gating asks for it.
+    fn gating(&'static self, choice: &Choice, core: &GatingContext) -> GatingPolicy;
+}
+
+/// Reads the file of this path into a row.
+pub type Loader = fn(path: &str) -> Result<&'static Technique, Error>;
+
+static LOADER: OnceLock<Loader> = OnceLock::new();
+
+/// Sets the loader of policies in files. A program that sets none, such as a live one, links no
+/// interpreter for them and rejects their names.
+pub fn set_loader(loader: Loader) {
+    // A second library of the same process sets the same one.
+    let _ = LOADER.set(loader);
+}
+
+/// The row of a file in this world; see [`file_name`].
+fn row_of_file(world: &str, name: &str) -> Result<&'static Technique, Error> {
+    let (path, digest) = file_name::split(name);
+    let Some(load) = LOADER.get() else {
+        let message = format!("{path}: this program plays no policies from files, only named ones");
+        return Err(Error::Usage(message));
+    };
+    let technique = load(path)?;
+    let found = technique.module.map_or("", Module::digest);
+    if !digest.is_empty() && digest != found {
+        let message = format!("{path}: its content has changed: expected {digest}, found {found}");
+        return Err(Error::Usage(message));
+    }
+    if !technique.worlds.contains(&world) {
+        let (family, worlds) = (technique.family, technique.worlds.join(", "));
+        return Err(Error::Usage(format!(
+            "{path}: a policy of the family `{family}`, for {worlds}; not for the world `{world}`"
+        )));
+    }
+    Ok(technique)
+}
+
 /// Every technique of every world.
 pub fn techniques() -> impl Iterator<Item = &'static Technique> {
     rows::FAMILIES.into_iter().flatten()
 }
 
-/// The technique with this name, in this world.
+/// The technique with this name, in this world; or that of a file, if the name is one.
 ///
 /// # Errors
 /// If there is none; with the nearest name, or with the worlds that have it.
 pub fn technique(world: &str, name: &str) -> Result<&'static Technique, Error> {
+    if file_name::is_file(name) {
+        return row_of_file(world, name);
+    }
     let here = || techniques().filter(|t| t.worlds.contains(&world));
     if let Some(found) = here().find(|t| t.name == name) {
         return Ok(found);

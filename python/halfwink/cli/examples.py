@@ -10,6 +10,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("nginx", "one of each kind of techniques, in seconds"),
         ("nginx -t idle-menu,tap", "the best of today, and what tap adds"),
         ("nginx gzip -m ev6-1 --json", "two workloads on one core, for programs"),
+        ("nginx -t tap,./my-gate.wasm", "a policy of your own beside tap"),
         ("nginx --load 10,30,50,70%", "a server of today at the load you have"),
         ("all-to-all -w fabric -o out", "another world; its results in out/"),
     ),
@@ -34,6 +35,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("--log times.csv --unit ms", "from response times, one a line"),
     ),
     "sample": (("nginx -t tap --windows 50", "fifty windows, and how sure that is"),),
+    "new-policy": (("my-gate --family gating", "a folder my-gate with sources and a Makefile"),),
     "replay": (
         ("run.log", "the same actions, or the first that differs"),
         ("live.log --beside simulated.log", "two logs, event by event"),

@@ -114,6 +114,10 @@ COMMANDS = {
         "sampling:sample",
         "Sample a long workload: windows of it in detail, each figure with its 95 % interval.",
     ),
+    "new-policy": (
+        "own_policy:new",
+        "Write a folder that builds a policy of your own, as a WebAssembly module.",
+    ),
     "replay": (
         "replay:replay",
         "Tell fresh policies what an event log says: the same actions, or where they differ.",

@@ -83,6 +83,7 @@ const ON_A_CHIP: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Gating(STATE),
+    module: None,
 };
 
 /// A state that is entered at each halt.

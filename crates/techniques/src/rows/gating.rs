@@ -33,6 +33,7 @@ const ON_A_CHIP: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Gating(GATING),
+    module: None,
 };
 
 /// Techniques that work within a request: the chip plays them, and a server of today what it costs
@@ -254,6 +255,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
             plan: Plan::BoundedSlowdown,
             ..GATING
         }),
+        module: None,
     },
     Technique {
         name: "oracle",

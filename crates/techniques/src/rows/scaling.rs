@@ -21,6 +21,7 @@ const ROUTER: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Scaling(|_, _| Box::new(Polling::new())),
+    module: None,
 };
 
 const POWER_SAVE: &[Parameter] = &[

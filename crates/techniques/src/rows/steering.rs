@@ -21,6 +21,7 @@ const SERVER: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Steering(|choice, _, _| Box::new(AlwaysOn::new(choice.whole("threshold") as u32))),
+    module: None,
 };
 
 const THRESHOLD: Parameter = Parameter::whole("threshold", 4, (0, 1_000_000_000)).about(

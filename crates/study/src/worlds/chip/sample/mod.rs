@@ -23,6 +23,7 @@ use self::question::Sampled;
 use super::adapt::Joint;
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::prepared::blamed;
 
 /// The estimates that samples of a workload give on a machine. Every energy is modelled.
 #[derive(Clone, Debug, Serialize)]
@@ -70,7 +71,8 @@ impl Prepared {
     ) -> Result<Option<Measured>, StudyError> {
         let policy = |core: usize| self.joint.policy(&self.machine, core);
         let options = Options { retention: self.joint.retention(), ..Options::new(&policy) };
-        Ok(measure(&self.machine, window, load, &options, codes, control)?)
+        let measured = measure(&self.machine, window, load, &options, codes, control);
+        blamed(&self.choice, measured.map_err(StudyError::from))
     }
 }
 

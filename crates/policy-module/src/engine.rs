@@ -1,0 +1,172 @@
+//! WebAssembly within limits: an interpreter, since nothing may depend on the host's processor.
+
+use std::sync::OnceLock;
+
+use wasmi::{
+    CompilationMode, Config, EnforcedLimits, Engine, Linker, Memory, Module, Store, StoreLimits,
+    StoreLimitsBuilder, TrapCode, TypedFunc,
+};
+
+use crate::block::{Block, ABI, BYTES};
+
+/// Most memory of a policy, in bytes. Each core has a policy of its own.
+pub const MOST_MEMORY: usize = 4 << 20;
+/// Most elements of a module's table of functions.
+const MOST_ELEMENTS: usize = 10_000;
+/// Most fuel that a policy can save up. An instruction takes about one.
+pub const MOST_FUEL: u64 = 10_000_000;
+/// Fuel that a policy gets with each call. Without a mean that is far below the most, a module that
+/// always stays just below the most would make a run of hours of one of seconds.
+const FUEL_PER_CALL: u64 = 100_000;
+/// Most bytes of what a module says of itself.
+const MOST_ABOUT: usize = 64 << 10;
+/// Reference to the page that describes the interface.
+const SEE: &str = "see docs/own-policy.md";
+
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let mut config = Config::default();
+        config.consume_fuel(true);
+        // Translating lazily would take from the fuel of the first calls.
+        config.compilation_mode(CompilationMode::Eager);
+        config.enforced_limits(EnforcedLimits::strict());
+        config.wasm_multi_memory(false);
+        config.ignore_custom_sections(true);
+        Engine::new(&config)
+    })
+}
+
+/// A module that was checked and translated.
+pub(crate) struct Compiled(Module);
+
+impl Compiled {
+    /// # Errors
+    /// If it is no WebAssembly, or imports something.
+    pub(crate) fn new(bytes: &[u8]) -> Result<Compiled, String> {
+        if !bytes.starts_with(b"\0asm") {
+            return Err("is no WebAssembly module".to_owned());
+        }
+        let module = Module::new(engine(), bytes).map_err(|e| one_line(&e))?;
+        if let Some(import) = module.imports().next() {
+            let (from, name) = (import.module(), import.name());
+            return Err(format!("imports `{from}.{name}`, expected no imports; {SEE}"));
+        }
+        Ok(Compiled(module))
+    }
+
+    /// # Errors
+    /// If it lacks an export, is of another version, is too large, or traps at its start.
+    pub(crate) fn instance(&self) -> Result<Instance, String> {
+        let limits = StoreLimitsBuilder::new()
+            .memory_size(MOST_MEMORY)
+            .table_elements(MOST_ELEMENTS)
+            .instances(1)
+            .memories(1)
+            .tables(10)
+            .build();
+        let mut store = Store::new(engine(), limits);
+        store.limiter(|limits| limits);
+        store.set_fuel(MOST_FUEL).map_err(|e| one_line(&e))?;
+        let linker = Linker::new(engine());
+        let instance = linker.instantiate_and_start(&mut store, &self.0).map_err(|e| told(&e))?;
+        let version = match instance.get_typed_func::<(), i32>(&store, "halfwink_abi") {
+            Ok(abi) => abi.call(&mut store, ()).map_err(|e| told(&e))?,
+            Err(_) => return Err(lacks("the function `halfwink_abi() -> i32`")),
+        };
+        if version != ABI {
+            return Err(format!("is of version {version} of the interface, expected {ABI}; {SEE}"));
+        }
+        let memory = instance.get_memory(&store, "memory").ok_or_else(|| lacks("`memory`"))?;
+        let block = instance
+            .get_typed_func::<(), i32>(&store, "halfwink_block")
+            .map_err(|_| lacks("the function `halfwink_block() -> i32`"))?
+            .call(&mut store, ())
+            .map_err(|e| told(&e))? as u32 as usize;
+        let decide = instance
+            .get_typed_func::<(), ()>(&store, "halfwink_decide")
+            .map_err(|_| lacks("the function `halfwink_decide()`"))?;
+        let about = instance
+            .get_typed_func::<(), i32>(&store, "halfwink_about")
+            .map_err(|_| lacks("the function `halfwink_about() -> i32`"))?
+            .call(&mut store, ())
+            .map_err(|e| told(&e))? as u32 as usize;
+        if memory.data_size(&store).saturating_sub(BYTES) < block {
+            return Err(format!("its block at {block} lies outside of its memory; {SEE}"));
+        }
+        Ok(Instance { store, memory, decide, block, about })
+    }
+}
+
+/// A module with a memory of its own.
+pub(crate) struct Instance {
+    store: Store<StoreLimits>,
+    memory: Memory,
+    decide: TypedFunc<(), ()>,
+    /// Address of the block.
+    block: usize,
+    /// Address of what it says of itself.
+    about: usize,
+}
+
+impl Instance {
+    /// Returns the text in which it says what it is.
+    ///
+    /// # Errors
+    /// If the text does not end within its memory, or is no UTF-8.
+    pub(crate) fn about(&self) -> Result<&str, String> {
+        let data = self.memory.data(&self.store).get(self.about..).unwrap_or_default();
+        let data = &data[..data.len().min(MOST_ABOUT)];
+        let end = data.iter().position(|&byte| byte == 0);
+        let text = end.and_then(|end| std::str::from_utf8(&data[..end]).ok());
+        text.ok_or_else(|| format!("what it says of itself is no text that ends in a zero; {SEE}"))
+    }
+
+    fn block_mut(&mut self) -> Block<&mut [u8]> {
+        let data = self.memory.data_mut(&mut self.store);
+        Block(&mut data[self.block..self.block + BYTES])
+    }
+
+    /// Returns its block, as the last call left it.
+    pub(crate) fn block(&self) -> Block<&[u8]> {
+        Block(&self.memory.data(&self.store)[self.block..self.block + BYTES])
+    }
+
+    /// Sets the parameters, before the first call.
+    pub(crate) fn begin(&mut self, parameters: &[f64]) {
+        self.block_mut().begin(parameters);
+    }
+
+    /// Calls it with an event.
+    ///
+    /// # Errors
+    /// If it traps or uses up its fuel.
+    pub(crate) fn call(&mut self, now: u64, event: u64, fields: &[u64]) -> Result<(), String> {
+        self.block_mut().event(now, event, fields);
+        let left = self.store.get_fuel().map_err(|e| one_line(&e))?;
+        let fuel = (left + FUEL_PER_CALL).min(MOST_FUEL);
+        self.store.set_fuel(fuel).map_err(|e| one_line(&e))?;
+        self.decide.call(&mut self.store, ()).map_err(|e| told(&e))
+    }
+}
+
+fn lacks(what: &str) -> String {
+    format!("exports no {what}; {SEE}").replace("no the", "no")
+}
+
+/// Describes a failed call for the author of the module.
+fn told(error: &wasmi::Error) -> String {
+    match error.as_trap_code() {
+        Some(TrapCode::OutOfFuel) => {
+            format!("used up its fuel ({FUEL_PER_CALL} a call, {MOST_FUEL} saved up)")
+        }
+        Some(TrapCode::UnreachableCodeReached) => "trapped: it reached `unreachable`".to_owned(),
+        Some(TrapCode::StackOverflow) => "trapped: it calls itself too deeply".to_owned(),
+        Some(trap) => format!("trapped: {trap}"),
+        None => one_line(error),
+    }
+}
+
+fn one_line(error: &wasmi::Error) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

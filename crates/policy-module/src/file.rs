@@ -1,0 +1,103 @@
+//! From a file to a row of the list of techniques.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use halfwink_inputs::{read_input, Budget};
+use halfwink_techniques::{
+    Availability, Available, Change, Delays, Error, Gating, Make, Plan, Slot, Technique,
+};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::about::{kept, About, Family};
+use crate::engine::Compiled;
+use crate::played::Opened;
+
+/// Most bytes of a module.
+pub const MOST_BYTES: u64 = 1 << 20;
+
+/// Rows of the modules that were read, one for each path and content. They are never dropped, since
+/// choices refer to them.
+static ROWS: Mutex<Vec<&'static Technique>> = Mutex::new(Vec::new());
+
+/// Reads the module of this path into a row. It is read each time, so that another content under
+/// the same name is another technique.
+///
+/// # Errors
+/// If it cannot be read, or is no policy that can be played.
+pub(crate) fn load(path: &str) -> Result<&'static Technique, Error> {
+    let bytes = read_input(Path::new(path), &Budget::new(MOST_BYTES))
+        .map_err(|error| Error::Usage(error.to_string()))?;
+    let digest = format!("{:032x}", xxh3_128(&bytes));
+    let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |row: &&&Technique| {
+        row.name == path && row.module.is_some_and(|module| module.digest() == digest)
+    };
+    if let Some(row) = rows.iter().find(same) {
+        return Ok(row);
+    }
+    let wrong = |problem: String| Error::Usage(format!("{path}: {problem}"));
+    let compiled = Compiled::new(&bytes).map_err(wrong)?;
+    let about = compiled.instance().map_err(wrong)?;
+    let about = About::read(about.about().map_err(wrong)?).map_err(wrong)?;
+    let row = Box::leak(Box::new(row(Opened { path: kept(path), digest, compiled, about })));
+    rows.push(row);
+    Ok(row)
+}
+
+fn row(opened: Opened) -> Technique {
+    let module: &'static Opened = Box::leak(Box::new(opened));
+    let about = &module.about;
+    let (worlds, make): (&[&str], Make) = match about.family {
+        Family::Gating => {
+            // A server of today has what the policy changes within requests, from a profile. Halts
+            // are its governor's.
+            let worlds: &[&str] =
+                if in_stalls(about) { &["chip", "node", "toy"] } else { &["chip", "toy"] };
+            (worlds, Make::Gating(gating(about)))
+        }
+    };
+    Technique {
+        name: module.path,
+        family: about.family.name(),
+        worlds,
+        title: about.title,
+        source: "a policy of the user's own",
+        available: Available {
+            needs: Availability::Kernel,
+            how: "build the policy into hardware or a kernel",
+            is_usual: false,
+        },
+        parameters: about.parameters,
+        make,
+        module: Some(module),
+    }
+}
+
+fn in_stalls(about: &About) -> bool {
+    about.wants(&["stall-begin", "stall-end", "token"])
+}
+
+/// Gates the machine as it is. It takes the slots in which it hears of waits.
+fn gating(about: &About) -> Gating {
+    let in_halts = about.wants(&["idle-begin", "idle-end"]);
+    let slots: &[Slot] = match (in_stalls(about), in_halts) {
+        (true, false) => &[Slot::Stalls],
+        (false, true) => &[Slot::Idle],
+        _ => &[Slot::Stalls, Slot::Idle],
+    };
+    Gating {
+        slots,
+        retention: true,
+        change: Change::None,
+        needs_os_cores: false,
+        plan: Plan::Once,
+        delays: |_| Delays::Anywhere,
+        build: |choice, core| match choice.technique().module {
+            Some(module) => module.gating(choice, core),
+            None => unreachable!("the row of a module has one"),
+        },
+        offload: None,
+        segregation: None,
+    }
+}

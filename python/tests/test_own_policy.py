@@ -1,0 +1,121 @@
+"""A user's own policy: a folder from the command, a module from the folder, a result from it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import lacking, need
+
+import halfwink as hw
+from halfwink.doctor import WASM, _has_target
+from halfwink.new_policy import new_policy
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The module of a folder as the command writes it."""
+    need("rustc")
+    if not _has_target(WASM):
+        lacking(f"the Rust target {WASM} is missing; run: rustup target add {WASM}")
+    folder = new_policy("my-gate", "gating", tmp_path_factory.mktemp("own"))
+    for words in (["make"], ["make", "test"]):
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "my-gate.wasm"
+
+
+def test_own_policy_is_compared_in_folder_of_its_own(halfwink, tmp_path: Path, module: Path):
+    (tmp_path / "my-gate.wasm").write_bytes(module.read_bytes())
+    chosen = "tap,./my-gate.wasm,./my-gate.wasm:after_us=1000000"
+    words = ("compare", "nginx", "-m", "ev6-4", "-t", chosen, "-o", "out")
+    done = halfwink(*words, "--log", "run.log")
+    assert done.status == 0, done.err
+    runs = hw.open(tmp_path / "out").runs
+    saved = dict(runs.select("technique", "wakes").iter_rows())
+    # It gates in halts; after a second it never does, as no halt is so long.
+    assert saved["./my-gate.wasm"] > 0
+    assert saved["./my-gate.wasm:after_us=1000000"] == 0
+    log = min(tmp_path.glob("run-my-gate*.log"))
+    again = halfwink("replay", str(log))
+    assert again.status == 0, again.err
+    # Another content under the same name is another technique.
+    (tmp_path / "my-gate.wasm").write_bytes(module.read_bytes() + b"\0\2\1x")
+    changed = halfwink("replay", str(log))
+    assert changed.status == 2
+    assert "its content has changed" in changed.err
+
+
+def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(halfwink, tmp_path: Path):
+    assert halfwink("new-policy", "my-gate", "--family", "gating").status == 0
+    assert {p.name for p in (tmp_path / "my-gate").iterdir()} == {
+        "Cargo.toml",
+        "Makefile",
+        "README.md",
+        "c",
+        "src",
+    }
+    assert not any("@" in p.read_text() for p in (tmp_path / "my-gate").rglob("*.toml"))
+    for words, line in (
+        (["my-gate"], "is there already, expected a new folder"),
+        (["../my-gate"], "expected up to 40 small letters, digits and hyphens"),
+        (["other", "--family", "flying"], "family `flying`: expected gating"),
+    ):
+        done = halfwink("new-policy", *words)
+        assert done.status == 2, done.err
+        assert line in done.err
+        assert done.err.count("\n") == 1
+
+
+def leb(number: int) -> bytes:
+    """A number of WebAssembly below 16384."""
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7])
+
+
+def section(kind: int, *entries: bytes) -> bytes:
+    """A section of a module: its entries."""
+    content = leb(len(entries)) + b"".join(entries)
+    return bytes([kind]) + leb(len(content)) + content
+
+
+def looping() -> bytes:
+    """A policy that is one in all but that its `decide` never returns."""
+    about = b'{"family": "gating", "title": "loops"}\0'
+    bodies = (b"\x41\x01", b"\x41\x80\x20", b"\x41\x80\x08", b"\x03\x40\x0c\x00\x0b")
+    names = ("halfwink_abi", "halfwink_about", "halfwink_block", "halfwink_decide")
+    exports = [leb(len(n)) + n.encode() + b"\0" + leb(at) for at, n in enumerate(names)]
+    codes = [leb(len(body) + 2) + b"\0" + body + b"\x0b" for body in bodies]
+    return (
+        b"\0asm\1\0\0\0"
+        + section(1, b"\x60\x00\x01\x7f", b"\x60\x00\x00")
+        + section(3, b"\0", b"\0", b"\0", b"\1")
+        + section(5, b"\x00\x01")
+        + section(7, b"\x06memory\x02\x00", *exports)
+        + section(10, *codes)
+        + section(11, b"\0\x41\x80\x20\x0b" + leb(len(about)) + about)
+    )
+
+
+def test_hostile_file_ends_with_one_line_and_status_two(halfwink, tmp_path: Path):
+    (tmp_path / "loop.wasm").write_bytes(looping())
+    (tmp_path / "text.wasm").write_text("no module\n")
+    (tmp_path / "folder.wasm").mkdir()
+    os.mkfifo(tmp_path / "fifo.wasm")
+    with (tmp_path / "huge.wasm").open("wb") as huge:
+        huge.truncate(1 << 30)
+    for name, line in {
+        "loop.wasm": "at 0 ps, told `start`, it used up its fuel",
+        "text.wasm": "is no WebAssembly module",
+        "folder.wasm": "expected a regular file",
+        "fifo.wasm": "expected a regular file",
+        "huge.wasm": "is sparse",
+        "none.wasm": "no such file",
+    }.items():
+        done = halfwink("compare", "nginx", "-t", f"./{name}", "-n", "20000", timeout=120)
+        said = [text for text in done.err.splitlines() if name in text]
+        assert done.status == 2, done.err
+        assert len(said) == 1, done.err
+        assert line.lower() in said[0].lower()
+        assert "Traceback" not in done.err
