@@ -27,12 +27,12 @@ class Counted:
 
     Attributes:
         name: the kernel's name of it.
-        stays: how often it was entered.
+        stays: number of times that it was entered.
         deep: stays shorter than its residency (``above``), if that was counted.
         shallow: stays for which a deeper state was worth it (``below``), if that was counted.
         rejected: entries that the hardware refused, if that was counted.
         time: time in it, in any unit that all states share.
-        seconds: that time in seconds, if the unit is known.
+        seconds: time in it in seconds, if the unit is known.
     """
 
     name: str
@@ -54,10 +54,10 @@ class IdleCounters:
     """Counters of cpuidle by state.
 
     Attributes:
-        file: where they stand.
-        format: what the file was read as.
+        file: name of the file.
+        format: format that the file was read as.
         cpus: CPUs that were counted.
-        states: from the shallowest to the deepest.
+        states: states, the shallowest first.
     """
 
     file: str

@@ -149,7 +149,7 @@ class IdleGaps:
 
     @property
     def is_short(self) -> bool:
-        """Whether the recording is too short to set anything by it."""
+        """True if the recording is too short to set anything by it."""
         return self.recording["gaps"] < FEW_GAPS or self.recording["length_s"] < SHORT_S
 
     def sentences(self) -> list[str]:
@@ -174,7 +174,8 @@ class IdleGaps:
             first = f"Keep {USUAL}, Linux' default: in these gaps no other policy of today saves"
             lines = [f"{first} {LEAST_PCT:g} % of the idle energy{goal}."]
         else:
-            lines = [f"Set {best}: in these gaps it {self._compared(best)}{goal}."]
+            why = "" if self._keeps(USUAL) else f"it wakes CPUs{goal}, {USUAL} does not; "
+            lines = [f"Set {best}: {why}in these gaps it {self._compared(best)}."]
         if self.is_short:
             of = self.recording
             lines.append(
@@ -201,6 +202,8 @@ class IdleGaps:
         row, usual = self.row(technique), self.row(USUAL)
         saved = self.saving(technique)
         line = f"{self._words(saved)} of the idle energy of CPUs against {USUAL}"
+        if saved.value <= -LEAST_PCT:
+            line = f"takes {_per_cent(saved.opposite)} more idle energy than {USUAL}"
         if not self._is_decided(saved):
             line += ", so measure it"
         before, now = (short_time(r["latency_p99_us"]) for r in (usual, row))

@@ -21,8 +21,9 @@ LAST = ["recorded", "best"]
 
 def event(us: float, cpu: int, state: int) -> str:
     """A line of perf script."""
+    seconds, ns = divmod(round(us * 1e3), 10**9)
     return (
-        f"         swapper     0 [{cpu:03}] 65932.{round(us * 1e3):09}:      power:cpu_idle: "
+        f"         swapper     0 [{cpu:03}] {65932 + seconds}.{ns:09}:      power:cpu_idle: "
         f"state={state} cpu_id={cpu}\n"
     )
 
@@ -83,8 +84,7 @@ def test_best_is_a_bound_and_menu_without_a_limit_is_the_last_row(busy: Path, qu
         assert all(0 < b < 2 * a for a, b in zip(lost, told, strict=True))
         assert found.limits[-1]["limit_us"] is None
         assert found.limits[-1]["energy_j"] == found.row("menu")["energy_j"]
-        watts = [row["idle_w"] for row in found.limits]
-        assert watts[0] == max(watts), "polling takes most"
+        assert found.limits[0]["idle_w"] == pytest.approx(3.2), "polling"
 
 
 def test_short_gaps_ask_for_a_limit_and_long_ones_for_none(tmp_path: Path, quiet: Path):
@@ -98,7 +98,9 @@ def test_short_gaps_ask_for_a_limit_and_long_ones_for_none(tmp_path: Path, quiet
     assert any("echo 2 > $f" in line for line in short.sentences())
     assert "say little" in long.sentences()[1], "0.8 s"
     assert long.limit() is None
-    assert any(line.startswith("Set no latency limit") for line in long.sentences())
+    assert any(
+        line.startswith("Whether a latency limit pays hangs on") for line in long.sentences()
+    )
     # A goal that only shallow states keep.
     strict = hw.idle(quiet, machine=ON, p99_us=5)
     assert strict.limit() is not None
@@ -140,7 +142,7 @@ def test_a_busy_cpu_keeps_the_package_awake_and_rows_have_one_base(tmp_path: Pat
 
 def test_more_cpus_than_cores_are_said_to_be_threads(busy: Path):
     few = {"server.dies": "1", "server.cores": "1", "server.sockets": "1"}
-    busy.write_text(busy.read_text() + event(1e6, 1, 1) + event(1e6 + 5, 1, EXIT))
+    busy.write_text(busy.read_text() + event(9e5, 1, 1) + event(9e5 + 5, 1, EXIT))
     found = hw.idle(busy, machine=ON, techniques=["teo"], set=few)
     assert "2 CPUs were recorded and the server has 1 cores" in found.sentences()[-1]
 
@@ -158,7 +160,7 @@ def test_package_sleeps_only_while_all_cpus_are_idle(tmp_path: Path):
     # The other 54 cores would have to rest in C1 as well.
     more = 28 * (found.row("pc1a")["energy_j"] - found.row("menu")["energy_j"]) / 1e-3
     net = more - 14.6
-    assert f"{abs(net):.2g}" in said
+    assert f": {abs(net):.3g} W less in all" in said
     assert found.row("menu")["asleep_pct"] is None
 
 

@@ -33,7 +33,8 @@ pub fn run(bytes: &[u8]) {
             panic!("{technique} is no idle policy");
         };
         let idler = |_| make(&choice, &machine);
-        let found = play(&machine, &recording, &[0, 1], &Plan::default(), &idler).expect("a policy");
+        let plan = Plan::default();
+        let found = play(&machine, &recording, &[0, 1], &plan, &idler).expect("a policy");
         assert_eq!(found.count.iter().sum::<u64>() + found.swallowed, recording.gaps());
         assert!(found.latency.count() == recording.gaps(), "{technique}");
     }
