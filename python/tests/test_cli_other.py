@@ -276,7 +276,7 @@ def test_a_table_fits_eighty_columns(tmp_path: Path, workloads: list[str]):
         ["router", "ipv4@5,20", "-q"],
         ["router", "ipv4@5,20", "-t", "polling,napi", "--points", "-q"],
         ["circuits", "model", "--savings"],
-        ["circuits", "simulate", "mordia"],
+        ["circuits", "simulate", "-m", "mordia"],
         ["compare", "nginx", "-n", "300000", "-t", "os-offload,ship", "-q"],
         ["trace", "info", "nginx"],
         ["trace", "kernel", "nginx"],

@@ -125,7 +125,8 @@ COMMANDS = {
     "reproduce": ("reproduce:reproduce", "Show published numbers beside ours."),
     "record": (
         "record:record",
-        "Record what a program executes on this machine: in seconds, without a guest.",
+        "Record what a program executes on this machine: in seconds, without a guest, without "
+        "root.",
     ),
     "capture": ("commands:capture", "Boot a real Linux in QEMU and record a full-system trace."),
     "trace": ("traces:app", "Look at, check and convert trace files."),
