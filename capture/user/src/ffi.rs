@@ -24,7 +24,7 @@ pub struct QemuInfo {
 /// Refuses a QEMU whose interface is not known, or that emulates a whole machine.
 ///
 /// # Errors
-/// What it is, and what was expected.
+/// The version or kind of this QEMU, and the one that was expected.
 ///
 /// # Safety
 /// `info` is what QEMU passed to the installation.

@@ -6,7 +6,7 @@ use crate::books::{Books, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, WAKING
 use crate::governor::{Governor, Resting};
 use crate::profile::Preheated;
 use crate::run::{RunError, Tally};
-use crate::source::{rank, Item, Kind};
+use crate::source::{between, rank, Item, Kind};
 use halfwink_techniques::node::machine::Machine;
 
 /// A core without a rest.
@@ -155,10 +155,7 @@ impl<'a> Cores<'a> {
         if self.extra[state] > core.cold {
             (core.cold, core.lost) = (self.extra[state], state);
         }
-        let [low, high] = self.machine.states[state].wake;
-        let span = (high - low).0;
-        let drawn = if span == 0 { low } else { low + Time((span as f64 * rank(id)) as u64) };
-        drawn.max(least)
+        between(self.machine.states[state].wake, || rank(id)).max(least)
     }
 
     /// The core works on this from `start`; when it is done.

@@ -303,6 +303,17 @@ pub(crate) fn rank(id: u64) -> f64 {
     (mixed >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
+/// The time between two that has this rank; it is asked for only if they differ.
+#[inline]
+pub(crate) fn between([low, high]: [Time; 2], rank: impl FnOnce() -> f64) -> Time {
+    let span = (high - low).0;
+    if span == 0 {
+        low
+    } else {
+        low + Time((span as f64 * rank()) as u64)
+    }
+}
+
 /// Draws so many pieces of work and does nothing with them, to tell the cost of drawing apart.
 pub(crate) fn exhaust(source: &mut Source, until: Time) -> u64 {
     let mut count = 0;

@@ -70,8 +70,10 @@ pub(crate) struct About {
 const LONGEST: usize = 200;
 
 impl About {
+    /// Reads what a module says of itself.
+    ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// One line that names the value found and the values allowed.
     pub(crate) fn read(text: &str) -> Result<About, String> {
         let wrong = |e| format!("what it says of itself is wrong: {e}");
         let said: Said = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;

@@ -15,7 +15,7 @@ mod together;
 
 use halfwink_units::Time;
 
-pub use play::{best, package_saves, play, recorded, Outcome, Verdict, VERDICTS};
+pub use play::{best, package_saves, play, recorded, Outcome};
 pub use read::{read, ReadError};
 pub use together::{together, Together};
 

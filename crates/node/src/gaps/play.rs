@@ -1,6 +1,7 @@
 //! An idle policy in the gaps of a recording.
 
 use halfwink_engine::Histogram;
+use halfwink_techniques::node::machine::us;
 use halfwink_techniques::node::{Idler, Machine, MakeIdler, Plan};
 use halfwink_units::{Energy, Power, Time};
 
@@ -8,12 +9,11 @@ use super::together::{of_spans, Together};
 use super::{Cpu, Gap, Recording};
 use crate::governor::{Governor, Hindsight, Resting};
 use crate::run::RunError;
-use crate::source::rank;
-use halfwink_techniques::node::machine::us;
+use crate::source::{between, rank};
 
 /// Judgement of a policy's first choice in a gap, by residencies, as Linux' `above` and `below`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+enum Verdict {
     /// The deepest state that the gap is long enough for.
     Right,
     /// A deeper one was worth it (Linux: `below`).
@@ -21,9 +21,6 @@ pub enum Verdict {
     /// The gap is shorter than the state is worth (Linux: `above`).
     Deep,
 }
-
-/// Names of verdicts, in the order of [`Outcome::count`].
-pub const VERDICTS: [&str; 3] = ["right", "shallow", "deep"];
 
 /// Result of a policy in all gaps.
 #[derive(Clone, Debug, Default)]
@@ -51,14 +48,31 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    fn new(machine: &Machine) -> Outcome {
+        Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() }
+    }
+
+    /// Counts a gap in which `first` was chosen first, and that took so much energy.
+    fn judge(
+        &mut self,
+        (machine, states): (&Machine, &[Candidate]),
+        first: usize,
+        (length, rank): (Time, f64),
+        spent: Energy,
+    ) {
+        let verdict = verdict(states, first, length) as usize;
+        let (least, _) = least(machine, states, length, rank);
+        self.count[verdict] += 1;
+        self.lost[verdict] += Energy(spent.0.saturating_sub(least.0));
+    }
+
     fn add(&mut self, other: &Outcome) {
-        for n in 0..VERDICTS.len() {
+        for n in 0..self.count.len() {
             self.count[n] += other.count[n];
             self.lost[n] += other.lost[n];
         }
         self.agrees += other.agrees;
         self.energy += other.energy;
-        self.states.resize(self.states.len().max(other.states.len()), Time::ZERO);
         for (all, one) in self.states.iter_mut().zip(&other.states) {
             *all += *one;
         }
@@ -90,8 +104,7 @@ fn least(machine: &Machine, states: &[Candidate], length: Time, rank: f64) -> (E
 
 /// Time to leave a state.
 fn wake(machine: &Machine, state: usize, rank: f64) -> Time {
-    let [low, high] = machine.states[state].wake;
-    low + Time(((high - low).0 as f64 * rank) as u64)
+    between(machine.states[state].wake, || rank)
 }
 
 /// Number of a gap among all, which draws the same wake-up under every policy.
@@ -122,8 +135,7 @@ fn own(idler: &Idler) -> Vec<usize> {
 #[must_use]
 pub fn best(machine: &Machine, recording: &Recording) -> Outcome {
     let states = candidates(machine, &[]);
-    let mut found =
-        Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() };
+    let mut found = Outcome::new(machine);
     for cpu in &recording.cpus {
         for (n, gap) in cpu.gaps.iter().enumerate() {
             let rank = rank(id(cpu.number, n));
@@ -144,8 +156,7 @@ pub fn best(machine: &Machine, recording: &Recording) -> Outcome {
 #[must_use]
 pub fn recorded(machine: &Machine, recording: &Recording, kernel: &[usize]) -> Outcome {
     let states = candidates(machine, kernel);
-    let mut found =
-        Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() };
+    let mut found = Outcome::new(machine);
     for cpu in &recording.cpus {
         for (n, gap) in cpu.gaps.iter().enumerate() {
             let Some(&state) = gap.state.and_then(|number| kernel.get(usize::from(number))) else {
@@ -154,10 +165,7 @@ pub fn recorded(machine: &Machine, recording: &Recording, kernel: &[usize]) -> O
             let (length, rank) = (gap.length(), rank(id(cpu.number, n)));
             let wake = wake(machine, state, rank);
             let spent = machine.states[state].power * length + machine.waking * wake;
-            let verdict = verdict(&states, state, length) as usize;
-            let (least, _) = least(machine, &states, length, rank);
-            found.count[verdict] += 1;
-            found.lost[verdict] += Energy(spent.0.saturating_sub(least.0));
+            found.judge((machine, &states), state, (length, rank), spent);
             found.agrees += 1;
             found.energy += spent;
             found.states[state] += length;
@@ -188,7 +196,7 @@ pub fn play(
             None => None,
         };
     let needs = package.as_ref().map(|package| package.needs);
-    let mut all = Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() };
+    let mut all = Outcome::new(machine);
     let mut deep: Vec<(Time, Time)> = Vec::new();
     for (n, cpu) in recording.cpus.iter().enumerate() {
         let idler = make(n);
@@ -201,7 +209,7 @@ pub fn play(
             needs,
             deep: Vec::new(),
             kernel,
-            found: Outcome { states: vec![Time::ZERO; machine.states.len()], ..Outcome::default() },
+            found: Outcome::new(machine),
         };
         player.cpu(cpu)?;
         deep.append(&mut player.deep);
@@ -272,11 +280,9 @@ impl Player<'_> {
         }
         let chosen = gap.state.and_then(|number| self.kernel.get(usize::from(number)));
         self.found.agrees += u64::from(chosen == Some(&first));
-        let verdict = verdict(&self.states, first, gap.end - begin) as usize;
-        let (least, _) = least(self.machine, &self.states, gap.end - begin, rank);
-        self.found.count[verdict] += 1;
         let spent = self.found.energy - before;
-        self.found.lost[verdict] += Energy(spent.0.saturating_sub(least.0));
+        let of = (self.machine, &self.states[..]);
+        self.found.judge(of, first, (gap.end - begin, rank), spent);
         Ok(())
     }
 

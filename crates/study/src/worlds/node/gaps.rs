@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::job::{check, idler, plan};
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::parallel::parallel;
 
 /// Linux' default, with which all else is compared.
 const USUAL: &str = "menu";
@@ -205,24 +206,30 @@ impl Library {
         }
         let kernel = numbered(&machine, &whole, &question.states, &question.machine)?;
         let recording = read(&question.file, question.any_bad)?;
+        let of = Of::new(&recording);
+        let play = |choice: &Choice| played(&machine, &recording, &kernel, choice, control);
         let mut rows = Vec::new();
-        for (choice, outcome) in
-            choices.iter().zip(all(&machine, &recording, &kernel, &choices, control)?)
-        {
-            rows.push(row(&machine, &recording, &choice.to_string(), &outcome, &plan(choice)));
+        for (choice, outcome) in choices.iter().zip(parallel(&choices, play)) {
+            rows.push(of.row(&machine, &choice.to_string(), &outcome?, &plan(choice)));
         }
-        let known = recording.cpus.iter().flat_map(|cpu| &cpu.gaps).all(|gap| gap.state.is_some());
         let nothing = Plan::default();
         let chosen = gaps::recorded(&machine, &recording, &kernel);
-        if known && chosen.count.iter().sum::<u64>() == recording.gaps() {
-            rows.push(row(&machine, &recording, "recorded", &chosen, &nothing));
+        // Gaps without a state that is known are left out: then it is no row beside the others.
+        if chosen.count.iter().sum::<u64>() == of.gaps {
+            rows.push(of.row(&machine, "recorded", &chosen, &nothing));
         }
         let best = gaps::best(&machine, &recording);
-        rows.push(row(&machine, &recording, "best", &best, &nothing));
+        rows.push(of.row(&machine, "best", &best, &nothing));
         for row in &mut rows {
             spread(row, &machine, &whole);
         }
-        let limits = limits(&machine, &whole, &recording, &kernel, question.limit_us, control)?;
+        let mut limits = Vec::new();
+        for (limit, machine, outcome) in limited_menus(&machine, &recording, &kernel, control)? {
+            let mut row = of.row(&machine, USUAL, &outcome, &nothing);
+            spread(&mut row, &machine, &whole);
+            limits.push(LimitRow { limit_us: Some(limit), row });
+        }
+        limits.push(LimitRow { limit_us: question.limit_us, row: rows[0].clone() });
         Ok(IdleAnswer {
             recording: info(&recording, &kernel, &machine),
             states: whole.state_names().map(str::to_owned).collect(),
@@ -320,75 +327,45 @@ fn read(file: &Path, any_bad: bool) -> Result<Recording, StudyError> {
     Ok(recording)
 }
 
-/// Plays each policy, several at once.
-fn all(
+/// Plays a policy, unless the run is to stop.
+fn played(
     machine: &Machine,
     recording: &Recording,
     kernel: &[usize],
-    choices: &[Choice],
+    choice: &Choice,
     control: &RunControl,
-) -> Result<Vec<Outcome>, StudyError> {
-    let play = |choice: &Choice| {
-        control.report(0).map_err(|_| StudyError::Interrupted)?;
-        let make: MakeIdler = &|_| idler(choice, machine);
-        gaps::play(machine, recording, kernel, &plan(choice), make)
-            .map_err(|error| StudyError::Model(format!("{choice}: {error}")))
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let found = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(choices.len()))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut found = Vec::new();
-                    loop {
-                        let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                        let Some(choice) = choices.get(n) else { return found };
-                        found.push((n, play(choice)));
-                    }
-                })
-            })
-            .collect();
-        let joined = workers.into_iter().map(|worker| worker.join());
-        joined.flat_map(|found| found.expect("a policy does not panic")).collect::<Vec<_>>()
-    });
-    let mut found = found;
-    found.sort_by_key(|(n, _)| *n);
-    found.into_iter().map(|(_, outcome)| outcome).collect()
+) -> Result<Outcome, StudyError> {
+    control.report(0).map_err(|_| StudyError::Interrupted)?;
+    let make: MakeIdler = &|_| idler(choice, machine);
+    gaps::play(machine, recording, kernel, &plan(choice), make)
+        .map_err(|error| StudyError::Model(format!("{choice}: {error}")))
 }
 
-/// Menu under each limit that forbids a state on sale, and under the longest that is allowed.
-fn limits(
+/// Menu under each limit that forbids a state on sale. Without such a limit it is among the
+/// policies.
+fn limited_menus(
     machine: &Machine,
-    whole: &Machine,
     recording: &Recording,
     kernel: &[usize],
-    most: Option<f64>,
     control: &RunControl,
-) -> Result<Vec<LimitRow>, StudyError> {
+) -> Result<Vec<(f64, Machine, Outcome)>, StudyError> {
     let on_sale = machine.spec().idle_states.iter().filter(|state| !state.proposed);
     let mut exits: Vec<f64> = on_sale.map(|state| state.exit_us).collect();
     exits.sort_by(f64::total_cmp);
     exits.dedup();
-    let longest = exits.pop();
-    let mut limits: Vec<Option<f64>> = vec![Some(0.0)];
-    limits.extend(exits.into_iter().map(Some));
-    limits.extend(longest.map(|_| None));
-    let menu = choices(&[])?;
-    let polling = vec![Choice::parse("node", "always-on").map_err(StudyError::Name)?];
-    let mut rows = Vec::new();
-    for limit_us in limits {
-        let (choice, machine) = match limit_us {
-            Some(0.0) => (&polling, machine.clone()),
-            Some(limit) => (&menu, limited(machine, limit, "the machine")?),
-            None => (&menu, machine.clone()),
+    exits.pop();
+    exits.insert(0, 0.0);
+    let named = |name| Choice::parse("node", name).map_err(StudyError::Name);
+    let (menu, polling) = (named(USUAL)?, named("always-on")?);
+    let under = |&limit: &f64| {
+        let (choice, machine) = match limit {
+            0.0 => (&polling, machine.clone()),
+            _ => (&menu, limited(machine, limit, "the machine")?),
         };
-        let outcome = all(&machine, recording, kernel, choice, control)?.remove(0);
-        let mut row = row(&machine, recording, USUAL, &outcome, &Plan::default());
-        spread(&mut row, &machine, whole);
-        rows.push(LimitRow { limit_us: limit_us.or(most), row });
-    }
-    Ok(rows)
+        let outcome = played(&machine, recording, kernel, choice, control)?;
+        Ok((limit, machine, outcome))
+    };
+    parallel(&exits, under).into_iter().collect()
 }
 
 /// Gives a row of a machine without some states all states of the whole one, with no time in those
@@ -398,45 +375,55 @@ fn spread(row: &mut IdleRow, machine: &Machine, whole: &Machine) {
     row.state_s = whole.state_names().map(seconds).collect();
 }
 
-fn row(
-    machine: &Machine,
-    recording: &Recording,
-    technique: &str,
-    outcome: &Outcome,
-    plan: &Plan,
-) -> IdleRow {
-    let gaps = recording.gaps();
-    let pct = |count: u64| 100.0 * count as f64 / gaps as f64;
-    let tick_s = machine.tick_work.as_s() * outcome.ticks as f64;
-    let time = |time: Option<Time>| time.map_or(0.0, |time| time.as_ns() / 1e3);
-    let known = recording.cpus.iter().flat_map(|cpu| &cpu.gaps).any(|gap| gap.state.is_some());
-    let package = outcome.package.as_ref().zip(plan.package.as_deref());
-    let saves = package.and_then(|(_, name)| gaps::package_saves(machine, name));
-    IdleRow {
-        technique: technique.to_owned(),
-        gaps,
-        right_pct: pct(outcome.count[0]),
-        shallow_pct: pct(outcome.count[1]),
-        deep_pct: pct(outcome.count[2]),
-        energy_j: outcome.energy.as_j(),
-        idle_w: outcome.energy.as_j() / recording.idle().as_s(),
-        shallow_j: outcome.lost[1].as_j(),
-        deep_j: outcome.lost[2].as_j(),
-        latency_mean_us: time(outcome.latency.mean()),
-        latency_p99_us: time(outcome.latency.quantile(0.99)),
-        latency_max_us: time(outcome.latency.max()),
-        ticks: outcome.ticks,
-        swallowed: outcome.swallowed,
-        agrees_pct: known.then(|| pct(outcome.agrees)),
-        state_s: outcome.states.iter().map(|state| state.as_s()).collect(),
-        waking_s: outcome.waking.as_s(),
-        tick_s,
-        asleep_pct: package
-            .map(|(together, _)| 100.0 * together.asleep.as_s() / recording.length.as_s()),
-        package_saved_j: package
-            .zip(saves)
-            .map(|((together, _), saves)| (saves * together.asleep).as_j()),
-        package_sleeps: package.map(|(together, _)| together.sleeps),
+/// Facts of a recording, to which all its rows are related.
+struct Of {
+    gaps: u64,
+    idle_s: f64,
+    length_s: f64,
+    /// True if the kernel's choice is known in some gaps.
+    is_known: bool,
+}
+
+impl Of {
+    fn new(recording: &Recording) -> Of {
+        let mut gaps = recording.cpus.iter().flat_map(|cpu| &cpu.gaps);
+        Of {
+            gaps: recording.gaps(),
+            idle_s: recording.idle().as_s(),
+            length_s: recording.length.as_s(),
+            is_known: gaps.any(|gap| gap.state.is_some()),
+        }
+    }
+
+    fn row(&self, machine: &Machine, technique: &str, outcome: &Outcome, plan: &Plan) -> IdleRow {
+        let pct = |count: u64| 100.0 * count as f64 / self.gaps as f64;
+        let time = |time: Option<Time>| time.map_or(0.0, |time| time.as_ns() / 1e3);
+        let package = outcome.package.as_ref().zip(plan.package.as_deref());
+        let saves = package.and_then(|(_, name)| gaps::package_saves(machine, name));
+        let asleep = package.map(|(together, _)| together.asleep);
+        IdleRow {
+            technique: technique.to_owned(),
+            gaps: self.gaps,
+            right_pct: pct(outcome.count[0]),
+            shallow_pct: pct(outcome.count[1]),
+            deep_pct: pct(outcome.count[2]),
+            energy_j: outcome.energy.as_j(),
+            idle_w: outcome.energy.as_j() / self.idle_s,
+            shallow_j: outcome.lost[1].as_j(),
+            deep_j: outcome.lost[2].as_j(),
+            latency_mean_us: time(outcome.latency.mean()),
+            latency_p99_us: time(outcome.latency.quantile(0.99)),
+            latency_max_us: time(outcome.latency.max()),
+            ticks: outcome.ticks,
+            swallowed: outcome.swallowed,
+            agrees_pct: self.is_known.then(|| pct(outcome.agrees)),
+            state_s: outcome.states.iter().map(|state| state.as_s()).collect(),
+            waking_s: outcome.waking.as_s(),
+            tick_s: machine.tick_work.as_s() * outcome.ticks as f64,
+            asleep_pct: asleep.map(|asleep| 100.0 * asleep.as_s() / self.length_s),
+            package_saved_j: asleep.zip(saves).map(|(asleep, saves)| (saves * asleep).as_j()),
+            package_sleeps: package.map(|(together, _)| together.sleeps),
+        }
     }
 }
 

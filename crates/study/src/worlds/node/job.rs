@@ -235,7 +235,7 @@ fn parts(choice: &Choice) -> impl Iterator<Item = (&Choice, NodePart)> {
 /// The techniques of a composition that work within a request, as the chip plays them together.
 fn within(choice: &Choice) -> Option<String> {
     let chip = choice.parts().filter(|part| matches!(part.technique().make, Make::Gating(_)));
-    // What was measured under a file holds for its content of then.
+    // A profile that was measured under a module holds for the module's content at that time.
     let names: Vec<String> = chip.map(Choice::own_identity).collect();
     (!names.is_empty()).then(|| names.join("+"))
 }
