@@ -31,6 +31,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.host_machine import base_of, machine_text, processor, reported_caches
 from halfwink.installed import fix
 from halfwink.library import root
+from halfwink.native import stoppable
 
 #: The programs, as one file that runs here, and a recording of each: workloads/host.
 _FOLDER = "workloads/host"
@@ -247,7 +248,7 @@ def _rows(
 def simulated_ns(machine: str, recording: Path) -> tuple[float, int]:
     """Nanoseconds that a recording takes on a machine's file when it is played a second time, its
     caches, translations and predictor as the first left them; and its instructions."""
-    return _core.play_again(_core.RunControl(), "calibrated.toml", machine, recording)
+    return stoppable(lambda c: _core.play_again(c, "calibrated.toml", machine, recording))
 
 
 def native_ns(

@@ -21,6 +21,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.jobs import Settings, pairs
 from halfwink.judgement import needs
 from halfwink.library import library
+from halfwink.native import stoppable
 from halfwink.paired import Saving
 from halfwink.summary import fixed
 
@@ -400,16 +401,18 @@ def idle(
     if unknown := [word for word in ignore if word != "bad-lines"]:
         raise HalfwinkError(f"ignore: `{unknown[0]}`, expected bad-lines")
     on = machine or default_machine(NODE)
-    found = _core.idle(
-        library(),
-        _core.RunControl(),
-        Path(file),
-        on,
-        pairs(set),
-        [techniques] if isinstance(techniques, str) else list(techniques or ()),
-        limit_us=limit_us,
-        states=list(states),
-        any_bad="bad-lines" in ignore,
+    found = stoppable(
+        lambda control: _core.idle(
+            library(),
+            control,
+            Path(file),
+            on,
+            pairs(set),
+            [techniques] if isinstance(techniques, str) else list(techniques or ()),
+            limit_us=limit_us,
+            states=list(states),
+            any_bad="bad-lines" in ignore,
+        )
     )
     facts = {name: found[name] for name in ("states", "watts", "basis", "factor", "cores")}
     name = "standard input" if str(file) == "-" else str(file)

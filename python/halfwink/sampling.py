@@ -8,8 +8,6 @@ sample("long.hwt", techniques=["tap", "oracle"]).table()  # figures with their 9
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ from halfwink.comparison import technique_names
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Settings, pairs
 from halfwink.library import library
+from halfwink.native import stoppable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -148,9 +147,8 @@ def sample(
             raise HalfwinkError(f"{name} {value}: expected {limit}")
     if precision_pct is not None and not 0 < precision_pct <= 100:
         raise HalfwinkError(f"precision {precision_pct:g} %: expected more than 0, at most 100")
-    control = _core.RunControl()
 
-    def work() -> dict[str, Any]:
+    def work(control: _core.RunControl) -> dict[str, Any]:
         return _core.sample(
             library(),
             control,
@@ -168,19 +166,6 @@ def sample(
             precision_pct=precision_pct,
         )
 
-    # In a thread, so that this one hears Ctrl-C.
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(work)
-        try:
-            found = None
-            while found is None:
-                try:
-                    found = future.result(timeout=0.2)
-                except NotYet:
-                    if progress is not None:
-                        progress(control.done())
-        except KeyboardInterrupt:
-            control.stop()
-            raise
+    found = stoppable(work, progress)
     results = found.pop("results")
     return Sample(found, results)
