@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from halfwink.hybrid import (
         HybridExperiments,
         hybrid_experiments,
-        hybrid_year,
     )
     from halfwink.idle_gaps import IdleGaps, idle
     from halfwink.io_paths import io_path
@@ -111,7 +110,6 @@ _HOMES = {
     "experiments": "catalogue",
     "fabric": "circuits",
     "hybrid_experiments": "hybrid",
-    "hybrid_year": "hybrid",
     "idle": "idle_gaps",
     "io_path": "io_paths",
     "machines": "catalogue",
@@ -189,7 +187,6 @@ __all__ = [
     "experiments",
     "fabric",
     "hybrid_experiments",
-    "hybrid_year",
     "idle",
     "io_path",
     "machines",

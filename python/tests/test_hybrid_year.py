@@ -9,27 +9,39 @@ import pytest
 
 import halfwink as hw
 from halfwink.errors import HalfwinkError
-from halfwink.hybrid import hybrid_year, service_profile
+from halfwink.hybrid import service_profile
 
-QUICK = {"points": 9, "requests": 20_000, "accuracy_pct": None}
+WORLD_CUP = "workloads/server/worldcup98-requests-per-minute.csv.xz"
+QUICK = {"servers": 1000, "steady_loads": 9, "days": 365, "requests": 20_000}
 
 
-def row(found: pl.DataFrame, policy: str) -> dict:
-    return found.filter(policy=policy).row(0, named=True)
+def year(techniques: list[str]) -> dict[str, dict]:
+    """Rows of a year by technique."""
+    found = hw.compare(
+        f"count@counts:{WORLD_CUP}@4", world="server", techniques=techniques, set=QUICK
+    )
+    return {row["technique"]: row for row in found.runs.iter_rows(named=True)}
 
 
 def test_a_year_on_a_thousand_servers():
-    found = hybrid_year("niccolini", ["always-on", "hybrid"], load_pct=4, **QUICK)
-    on, hybrid = row(found, "always-on"), row(found, "hybrid")
+    found = year(["hybrid", "always-small"])
+    on, hybrid, small = (found[name] for name in ("always-on", "hybrid", "always-small"))
     # 365 days of 1000 times a little more than 172.1 W.
     assert 1.721e5 < on["power_w"] < 3.5e5
+    assert on["duration_s"] == pytest.approx(365 * 86_400)
     assert on["energy_j"] == pytest.approx(on["power_w"] * 365 * 86_400)
-    assert on["energy_j"] == hybrid["always_on_j"]
-    assert hybrid["saved_pct"] == pytest.approx(100 * (1 - hybrid["energy_j"] / on["energy_j"]))
-    assert 20 < hybrid["saved_pct"] < 90
-    assert hybrid["p50_ms"] < hybrid["p99_ms"] < hybrid["p999_ms"]
-    assert hybrid["above_minutes"] == 0
+    assert 20 < 100 * (1 - hybrid["energy_j"] / on["energy_j"]) < 90
+    assert hybrid["latency_p50_us"] < hybrid["latency_p99_us"] < hybrid["latency_p999_us"]
+    assert hybrid["load_pct"] == pytest.approx(4)
+    # 229,426 in its fullest minute, 10,796 in the mean.
     assert hybrid["peak_pct"] == pytest.approx(85, rel=1e-3)
+    assert (hybrid["above_minutes"], hybrid["keeps_up"]) == (0, "yes")
+    # The small machine alone carries a quarter of it, and 365 days have 525,600 minutes.
+    assert small["highest_pct"] < 25
+    assert 1000 < small["above_minutes"] < 525_600
+    assert small["keeps_up"] == "no"
+    assert small["offered"] == pytest.approx(hybrid["offered"], rel=1e-9)
+    assert small["units"] / small["offered"] == pytest.approx(small["finished_pct"] / 100)
 
 
 def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
@@ -38,54 +50,79 @@ def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
     # 1067 requests per second in all.
     lines = [f"{60 * n},{round(share * 1067 * 4 * 60)}" for n, share in enumerate(shares)]
     counts.write_text("period,count\n" + "\n".join(lines) + "\n")
-    year = hybrid_year(
-        "niccolini", ["hybrid"], counts=str(counts), servers=4, days=None, points=17,
-        requests=100_000, accuracy_pct=None,
-    )  # fmt: skip
-    exact = hw.compare(
-        f"count@counts:{counts}", world="server", techniques="hybrid", set={"servers": 4}
-    )
-    ours = year.row(0, named=True)
-    theirs = exact.runs.filter(technique="hybrid").row(0, named=True)
-    assert ours["power_w"] == pytest.approx(theirs["power_w"], rel=0.02)
-    assert ours["mean_ms"] == pytest.approx(1e-3 * theirs["latency_mean_us"], rel=0.03)
-    assert ours["p99_ms"] == pytest.approx(1e-3 * theirs["latency_p99_us"], rel=0.05)
-    assert ours["requests"] == pytest.approx(theirs["offered"], rel=0.01)
+
+    def played(**options: object) -> dict:
+        found = hw.compare(
+            f"count@counts:{counts}",
+            world="server",
+            techniques="hybrid",
+            set={"servers": 4, **options},
+        )
+        return found.runs.filter(technique="hybrid").row(0, named=True)
+
+    ours, theirs = played(steady_loads=17, requests=100_000), played()
+    for column, tolerance in (
+        ("power_w", 0.02),
+        ("latency_mean_us", 0.03),
+        ("latency_p99_us", 0.05),
+        ("units", 0.01),
+        ("load_pct", 1e-9),
+    ):
+        assert ours[column] == pytest.approx(theirs[column], rel=tolerance), column
+    assert theirs["peak_pct"] is None
 
 
-def test_names_are_those_of_the_package():
-    # A module of the same name would hide them once it is imported.
-    assert hw.hybrid_year is hybrid_year
-    assert hw.service_profile is service_profile
-
-
-def test_the_command(halfwink, tmp_path: Path):
-    words = ["hybrid-year", "--policy", "hybrid", "--load", "30", "--requests", "20000"]
-    table = halfwink(*words, "--points", "7", "-o", str(tmp_path / "year.csv"))
+def test_a_year_is_a_view_over_compare(halfwink, tmp_path: Path):
+    words = ["hybrid-year", "-t", "hybrid", "--load", "30", "--set", "steady_loads=7"]
+    words += ["--set", "accuracy=0.3", "--set", "requests=20000"]
+    table = halfwink(*words, "-o", str(tmp_path / "year"))
     assert "minutes above" in table.out
     assert "modelled" in table.out
-    kept = pl.read_csv(tmp_path / "year.csv")
+    kept = pl.read_parquet(tmp_path / "year" / "results.parquet").filter(technique="hybrid")
     assert kept["above_minutes"][0] > 1000
-    found = halfwink(*words, "--points", "7", "--json").json()["year"]
-    assert found[0]["energy_j"] == kept["energy_j"][0]
-    assert found[0]["highest_pct"] <= 95.001
+    assert kept["highest_pct"][0] <= 95.001
+    document = halfwink(*words, "-o", str(tmp_path / "year"), "--json").json()
+    assert document["schema"] == "halfwink.compare/1"
+    found = {result["technique"]: result["run"] for result in document["results"]}
+    assert found["hybrid"]["energy_j"] == kept["energy_j"][0]
+    assert halfwink(*words, "--log", f"{tmp_path}/logs/").status == 0
+    logs = list((tmp_path / "logs").iterdir())
+    assert len(logs) == 2
+    for log in logs:
+        replayed = halfwink("replay", str(log))
+        assert replayed.status == 0
+        assert "actions equal" in replayed.out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--counts", "none.csv"], "none.csv"),
-        (["--servers", "0"], "servers 0: expected 1"),
-        (["--days", "-1"], "days"),
+        (["--set", "servers=0"], "servers"),
+        (["--set", "days=-1"], "days"),
         (["--load", "x"], "load"),
-        (["--dispatch", "least:2"], "random or round-robin"),
-        (["--policy", "hybird"], "hybrid"),
-        (["-o", "folder"], ".parquet or .csv"),
-        (["--accuracy", "0"], "--accuracy 0"),
+        (["--set", "dispatch=least:2"], "random or round-robin"),
+        (["-t", "hybird"], "hybrid"),
+        (["cuont"], "count"),
+        (["--set", "accuracy=0"], "accuracy"),
+        (["--set", "slot_s=60"], "no steady_loads"),
     ],
 )
 def test_wrong_use_is_one_line(halfwink, words: list[str], said: str):
     found = halfwink("hybrid-year", *words)
+    assert found.status == 2
+    assert said in found.complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "days=2"], "expected steady_loads"),
+        (["--load", "30", "--set", "steady_loads=9"], "expected a load of counts"),
+    ],
+)
+def test_options_of_a_walk_need_counts(halfwink, words: list[str], said: str):
+    found = halfwink("hybrid", "-t", "hybrid", *words)
     assert found.status == 2
     assert said in found.complaint
 

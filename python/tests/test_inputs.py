@@ -32,7 +32,7 @@ READERS = {
     "log": (*SERVER, "--load", "log:{}"),
     "counts": (*SERVER, "--load", "counts:{}"),
     "gaps": (*SERVER, "--load", "gaps:{}@30"),
-    "year": ("hybrid-year", "{}"),
+    "year": ("hybrid-year", "-t", "always-on", "--counts", "{}"),
     "import": ("trace", "import", "{}", "-o", "out.hwt"),
     "cloudsuite": ("trace", "import", "{}", "-o", "o.hwt", "--format", "champsim-cloudsuite"),
     "flows": ("compare", "{}", "-w", "racks", "-t", "packet-switch"),

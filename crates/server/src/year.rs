@@ -18,12 +18,13 @@
 use halfwink_engine::confidence::Goal;
 use halfwink_engine::Histogram;
 use halfwink_engine::Law;
+use halfwink_engine::RunControl;
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
 use crate::fleet::Dispatch;
-use crate::run::{simulate, Options, RunError};
+use crate::run::{simulate_controlled, Options, RunError};
 use halfwink_arrivals::Arrivals;
 
 /// Effort of the simulation at each load.
@@ -77,6 +78,7 @@ pub fn steady(
     rate: f64,
     (servers, dispatch): (u32, Dispatch),
     effort: Effort,
+    control: &RunControl,
 ) -> Result<Steady, RunError> {
     let arrivals = match dispatch {
         Dispatch::RoundRobin if rate > 0.0 => {
@@ -89,7 +91,7 @@ pub fn steady(
     if rate == 0.0 {
         let slot = Some(Time(SILENCE.0 / 2));
         let options = Options { slot, until: SILENCE, ..Options::all(effort.seed) };
-        let run = simulate(model, service, &arrivals, policy, options)?;
+        let run = simulate_controlled(model, service, &arrivals, policy, options, control)?;
         let last = run.slots.last();
         let watts = |machine: usize| {
             last.map_or(0.0, |slot| slot.machines[machine].energy_j / slot.span.as_s())
@@ -99,7 +101,7 @@ pub fn steady(
     }
     let most = effort.requests.min((rate * LONGEST.as_s()) as u64).max(100);
     let options = Options { goal: effort.goal, ..Options::requests(most, effort.seed) };
-    let run = simulate(model, service, &arrivals, policy, options)?;
+    let run = simulate_controlled(model, service, &arrivals, policy, options, control)?;
     let machines = model.machines();
     let full = machines.iter().zip(&run.machines).zip(run.tally.sent);
     let saturated = full

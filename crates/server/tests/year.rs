@@ -4,6 +4,7 @@ use crate::common;
 
 use std::sync::Arc;
 
+use halfwink_engine::RunControl;
 use halfwink_policy::steering::Side;
 use halfwink_policy::steering::{
     Always, AlwaysOn, SleepTimer, SleepTimerParameters, SteeringPolicy, Threshold,
@@ -43,7 +44,8 @@ fn both(policy: MakePolicy, dispatch: Dispatch, part: f64) -> (Year, FleetRun) {
     let counts = counts(part * capacity);
     let effort = Effort { seed: 7, requests: 100_000, goal: None };
     let fleet = (SERVERS, dispatch);
-    let at = |rate| steady(&model, &service, policy(0), rate, fleet, effort).unwrap();
+    let control = RunControl::new();
+    let at = |rate| steady(&model, &service, policy(0), rate, fleet, effort, &control).unwrap();
     let grid = Grid::new(rates(0.75 * part * capacity, 17).into_iter().map(at).collect()).unwrap();
     let year = grid.walk(&Walk {
         counts: &counts,
@@ -98,14 +100,16 @@ fn a_load_that_is_not_kept_up_with_ends_the_grid() {
     let fleet = (1000, Dispatch::Random);
     let at = |share: f64| {
         let on = Box::new(AlwaysOn::new(4));
-        steady(&model, &service, on, share * capacity, fleet, effort).unwrap()
+        steady(&model, &service, on, share * capacity, fleet, effort, &RunControl::new()).unwrap()
     };
     let grid = Grid::new(vec![at(0.0), at(0.5), at(1.1)]).unwrap();
     assert!((grid.highest() / capacity - 0.5).abs() < 1e-12);
     // The big machine alone carries three quarters of what both do, and is close to its end here.
     let big = |share: f64| {
         let alone = Box::new(Always::new(Side::Big));
-        steady(&model, &service, alone, share * capacity, fleet, effort).unwrap().keeps_up
+        steady(&model, &service, alone, share * capacity, fleet, effort, &RunControl::new())
+            .unwrap()
+            .keeps_up
     };
     assert_eq!([0.2, 0.69, 0.73].map(big), [true, true, false]);
     let idle = at(0.0).power_w;
@@ -113,5 +117,5 @@ fn a_load_that_is_not_kept_up_with_ends_the_grid() {
     assert!(Grid::new(vec![at(0.0), at(1.1)]).is_none());
     let least = (3, Dispatch::Least { of: 2 });
     let on = Box::new(AlwaysOn::new(4));
-    assert!(steady(&model, &service, on, 1.0, least, effort).is_err());
+    assert!(steady(&model, &service, on, 1.0, least, effort, &RunControl::new()).is_err());
 }

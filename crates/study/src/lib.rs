@@ -29,7 +29,6 @@ pub use error::StudyError;
 pub use experiments::{Experiment, EXPERIMENTS};
 pub use halfwink_engine::RunControl;
 pub use halfwink_eventlog::{Beside, Contradiction, Report};
-pub use halfwink_server::Goal;
 pub use halfwink_trace::IoCounts;
 pub use job::Job;
 pub use library::{Library, MachineInfo, WorkloadInfo};
@@ -54,8 +53,6 @@ pub use worlds::node::{
     ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo,
 };
 pub use worlds::router::{Load, RouterInfo, RouterProfile};
-pub use worlds::server::{
-    dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, YearQuestion,
-};
+pub use worlds::server::{proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad};
 pub use worlds::storage::StorageInfo;
 pub use worlds::switching::SwitchingInfo;

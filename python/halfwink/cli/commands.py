@@ -389,10 +389,16 @@ def _warn(results: Results) -> None:
 
 
 def _speed(results: Results, seconds: float) -> str:
-    """Returns the simulation speed, in the world's unit of work."""
+    """Returns the simulation speed, in the world's unit of work.
+
+    Where units follow from runs at steady loads, those that were played count: `simulated`.
+    """
     runs = results.runs
-    count = runs["instructions" if "instructions" in runs.columns else "units"].sum()
     unit = "instructions" if "instructions" in runs.columns else f"{runs['unit_of_work'][0]}s"
+    played = runs["instructions" if "instructions" in runs.columns else "units"]
+    if "simulated" in runs.columns:
+        played = runs["simulated"].fill_null(played)
+    count = played.sum()
     return f"{float(count) / 1e6:.3g} M {unit} in {seconds:.1f} s"
 
 

@@ -19,7 +19,7 @@ FILES = ":files"
 OTHERWISE = {
     "capture workload": "recorded",
     "circuits advise machine": "fabric",
-    "hybrid-year name": "machine",
+    "hybrid-year counts": "files",
     "live circuits technique": "technique",
     "live delegate policy": "",
     "trace import file": "files",

@@ -144,7 +144,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("count@30 --set servers=100", "a hundred servers at 30 %"),
         ("--load log:access.log -o out", "by your own request log, with a report"),
     ),
-    "hybrid-year": (("--servers 1000 --load 4", "a year of the World Cup's minutes"),),
+    "hybrid-year": (("-t always-on,hybrid --load 4", "a year of the World Cup's minutes"),),
     "list": (
         ("techniques --world chip", "with parameters and what each is"),
         ("targets --json", "every published number"),

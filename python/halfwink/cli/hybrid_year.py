@@ -2,141 +2,89 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 from cyclopts import Parameter
 
-from halfwink.cli.console import formula_safe, print_frame, print_json, say
-from halfwink.cli.console import out as stdout
-from halfwink.cli.settings import Setting, settings, split_techniques
-from halfwink.errors import HalfwinkError
-from halfwink.hybrid import ACCURACY_PCT, COUNTS, MOST_STEADY, hybrid_year
+from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
+from halfwink.cli.settings import Log, Setting, settings
 
-#: Columns of the table, in order.
-COLUMNS = [
-    "workload",
-    "policy",
-    "power_w",
-    "saved_pct",
-    "gwh",
-    "j_per_request",
-    "mean_ms",
-    "p50_ms",
-    "p99_ms",
-    "p999_ms",
-    "highest_pct",
-    "above_minutes",
-]
-#: A gigawatt hour, in joules.
-GWH = 3.6e12
+#: Counts that are played unless others are named: the World Cup's web site, 1998.
+COUNTS = "workloads/server/worldcup98-requests-per-minute.csv.xz"
+#: Options of the world, unless they are set otherwise.
+OPTIONS = {"servers": "1000", "days": "365", "steady_loads": "33", "accuracy": "0.02"}
 
 
 def year(
-    name: str = "niccolini",
-    *,
-    workload: str = "count",
-    policy: str = "",
+    *workloads: str,
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     counts: str = COUNTS,
-    servers: int = 1000,
-    load: Annotated[float | None, Parameter(name="--load")] = None,
-    days: float = 365,
-    dispatch: str = "random",
-    points: int = 33,
-    accuracy: float = ACCURACY_PCT,
-    requests: int = MOST_STEADY,
-    seed: int = 1,
+    load: str | None = None,
     setting: Setting = None,
-    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
-    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+    executor: str = "local",
+    log: Log = None,
+    out: OutFolder = None,
+    fresh: Fresh = False,
+    wide: Wide = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> int:
     """Show what a fleet of hybrid servers draws and delays over a year of counts.
 
-    Quasi-stationary: one server at steady loads, then every minute of the year from them. To play
-    every request instead: `halfwink hybrid --load counts:FILE --set servers=1000`.
+    Quasi-stationary: one server at steady loads, then every minute of the year from them. The runs,
+    columns and report are those of `halfwink hybrid --load counts:FILE --set steady_loads=33`;
+    without steady_loads every request is played.
 
     Parameters
     ----------
-    name
-        Name (niccolini), or a TOML file.
-    workload
-        Workloads, comma-separated: count, readfile, ksort, compress, dns, mail ...; or all.
-    policy
-        Policies, comma-separated: always-on, hybrid, power-nap ... (default: all). Savings are
-        against always-on.
+    workloads
+        Services: count, readfile, ksort, compress, dns, mail ... Default: count.
+    technique
+        Techniques, separated by commas, with parameters: always-on, hybrid:threshold=8 ...
+        (default: all).
+    machine
+        Hybrid server (niccolini), or a TOML file. Default: niccolini.
     counts
         File of requests in each minute, hour ..., of all servers.
-    servers
-        Number of servers that share the requests.
     load
         Scale counts to this mean load, in per cent of what both machines of all servers carry
         (default: as counted). The World Cup's fullest minute is 21 times its mean.
-    days
-        Length in days: counts are repeated or cut off.
-    dispatch
-        Dispatch of requests: random or round-robin.
-    points
-        Steady loads that are simulated.
-    accuracy
-        Each is known within so many per cent (95 % confidence).
-    requests
-        Requests of each, at most.
-    seed
-        Seed of all random streams.
     setting
-        Change a value: --set big.wake_ms=50. May be repeated.
+        Change a value: --set big.wake_ms=50, or how the year is played: --set servers=1000,
+        --set days=365 (counts are repeated or cut off), --set steady_loads=33,
+        --set accuracy=0.02 (of each load), --set dispatch=round-robin. May be repeated.
+    executor
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        Logged runs are played even if their results are there.
     out
-        File for the table: FILE.parquet or FILE.csv.
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
+    fresh
+        Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
     json
         Print one JSON document.
     quiet
-        No messages.
+        No progress, no messages.
     """
-    if out is not None and out.suffix not in (".parquet", ".csv"):
-        raise HalfwinkError(f"--out {out}: expected a name that ends in .parquet or .csv")
-    if not 0.05 <= accuracy <= 50:
-        raise HalfwinkError(f"--accuracy {accuracy:g}: expected 0.05 to 50 per cent")
-    found = hybrid_year(
-        name,
-        split_techniques(policy) or [],
-        counts=counts,
-        servers=servers,
-        load_pct=load,
-        days=days,
-        workloads=[] if workload == "all" else workload.split(","),
-        dispatch=dispatch,
-        points=points,
-        accuracy_pct=accuracy,
-        requests=requests,
-        seed=seed,
-        set=dict(settings(setting)),
+    given = settings(setting)
+    set_ = {path for path, _ in given}
+    usual = [f"{name}={value}" for name, value in OPTIONS.items() if name not in set_]
+    return compare(
+        *(workloads or ("count",)),
+        world="server",
+        technique=technique,
+        machine=machine,
+        load=f"counts:{counts}" + ("" if load is None else f"@{load}"),
+        setting=[*usual, *(setting or [])],
+        executor=executor,
+        log=log,
+        out=out,
+        fresh=fresh,
+        wide=wide,
+        json=json,
+        quiet=quiet,
     )
-    if out is not None:
-        if out.suffix == ".parquet":
-            found.write_parquet(out)
-        else:
-            formula_safe(found).write_csv(out)
-    if json:
-        print_json("hybrid-year", {"year": found.to_dicts()})
-        return 0
-    print_frame(found.with_columns((pl.col("energy_j") / GWH).alias("gwh")).select(COLUMNS))
-    _tell(found, quiet)
-    return 0
-
-
-def _tell(found: pl.DataFrame, quiet: bool) -> None:
-    first = found.row(0, named=True)
-    stdout.print(
-        f"{first['servers']} servers, {first['days']:g} days, load {first['load_pct']:.3g} % in "
-        f"the mean, {first['peak_pct']:.3g} % at most; power of all; saved: against always-on"
-    )
-    stdout.print("all watts and times are modelled; quasi-stationary: from steady loads")
-    for row in found.filter(pl.col("above_minutes") > 0).iter_rows(named=True):
-        stdout.print(
-            f"{row['policy']}: {row['above_minutes']:,.0f} minutes above {row['highest_pct']:.3g} "
-            f"% were served at that, {row['above_requests']:,.0f} requests left out"
-        )
-    if first["bad_lines"]:
-        say(f"{first['bad_lines']} bad lines left out; {first['bad_line']}", quiet=quiet)

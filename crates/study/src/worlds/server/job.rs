@@ -7,7 +7,8 @@ use halfwink_techniques::server::Service;
 use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
-use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, SEED};
+use super::steady::{cells as walked_cells, Found, Walked};
+use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, KEEPS_UP, SEED};
 use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
@@ -34,6 +35,8 @@ struct ServerJob {
     /// True if the run is to end at an accuracy.
     is_to_be_accurate: bool,
     fleet: Option<(u32, Dispatch)>,
+    /// Steady loads to walk through counts on, where not every request is to be played.
+    walked: Option<Walked>,
 }
 
 /// Requests of a run, if no number is given.
@@ -60,10 +63,16 @@ const OPTIONS: &[Parameter] = &[
     Parameter::number("slot_s", "s", 60.0, (1e-6, 1e9))
         .or_else("none")
         .about("what happened is kept for spans of so long", "halfwink"),
+    Parameter::whole("steady_loads", 33, (2, 1000))
+        .or_else("none: every request is played")
+        .about("of counts: so many loads are simulated, and steps are walked through", "halfwink"),
+    Parameter::number("days", "d", 365.0, (1e-3, 1e6))
+        .or_else("once through the counts")
+        .about("with steady_loads: counts are repeated or cut off", "halfwink"),
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 23] = [
+const OWN: [Head; 27] = [
     real("load_pct"),
     integer("seed"),
     integer("servers"),
@@ -87,6 +96,10 @@ const OWN: [Head; 23] = [
     real("lost_pct"),
     text("keeps_up"),
     text("known"),
+    real("peak_pct"),
+    real("highest_pct"),
+    real("above_minutes"),
+    integer("simulated"),
 ];
 
 const SLOTS: [Head; 8] = [
@@ -106,6 +119,7 @@ const SHORT: &[Short] = &[
     short("keeps_up", "keeps up", 0),
     short("known", "known", 0),
     short("refused_pct", "refused %", 3),
+    short("above_minutes", "minutes above", 0),
     short("big_asleep_pct", "big asleep %", 1),
     short("big_share", "big share", 3),
     short("wakes_per_s", "wakes/s", 2),
@@ -182,7 +196,9 @@ impl World for Server {
         let fleet = fleet(&settings.options)?;
         let servers = fleet.map_or(1.0, |(n, _)| f64::from(n));
         let (read, service) = read_load(&load, library, &service, servers)?;
+        let walked = Walked::read(&settings.options, &read.arrivals, fleet)?;
         Ok(Box::new(ServerJob {
+            walked,
             workload: job.workload.clone(),
             info,
             choice: settings.choice,
@@ -234,7 +250,7 @@ fn options(values: &Values, load: &ServerLoad, per_s: f64) -> Options {
 ///
 /// # Errors
 /// If it is none of these.
-pub fn dispatch(text: &str) -> Result<Dispatch, StudyError> {
+fn dispatch(text: &str) -> Result<Dispatch, StudyError> {
     let (name, number) = text.split_once(':').map_or((text, None), |(n, m)| (n, Some(m)));
     let number = number.map(|n| n.parse().ok().filter(|n: &u32| *n > 0));
     match (name, number) {
@@ -265,6 +281,9 @@ impl Prepared for ServerJob {
     }
 
     fn work(&self) -> Work {
+        if let Some(walked) = &self.walked {
+            return Work { amount: walked.most(), unit: "requests" };
+        }
         let total = self.options.warm_up.saturating_add(self.options.requests);
         // Of arrivals from a file as many as it holds, which only playing it tells.
         let amount = if self.load.ends() || total == u64::MAX { 0 } else { total };
@@ -277,6 +296,15 @@ impl Prepared for ServerJob {
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let (model, service) = (&self.info.model, &self.service);
+        if let Some(walked) = &self.walked {
+            let found = walked.run((model, service), &self.choice, control, logs)?;
+            return Ok(vec![
+                ("run", self.walked_table(walked, &found)),
+                ("ledger", Table::new(&LEDGER)),
+                ("slots", Table::new(&SLOTS)),
+                ("slices", slices(&[])),
+            ]);
+        }
         if let Some((servers, dispatch)) = self.fleet {
             self.choice.steering(model, service)?;
             // Whether there is such a policy was asked just now.
@@ -365,6 +393,57 @@ impl ServerJob {
             word(run.keeps_up()).into(),
             known.map_or(Value::Missing(Kind::Text), Value::from),
         ];
+        cells.extend(OWN.iter().map(|head| head.0).zip(own.into_iter().chain(walked_cells(None))));
+        Table::row(cells)
+    }
+
+    /// The row of a walk, whose requests are as many as the counts say. What machines did between
+    /// steady loads is not known.
+    fn walked_table(&self, walked: &Walked, found: &Found) -> Table {
+        let year = &found.year;
+        let us = |s: Option<f64>| s.map(|s| 1e6 * s);
+        let at = |quantile: f64| us(year.quantile_s(quantile));
+        let offered = year.requests + year.above_requests;
+        let finished = if offered > 0.0 { year.requests / offered } else { 1.0 };
+        let rate = self.read.arrivals.rate();
+        let full = capacity(&self.service) * f64::from(walked.servers());
+        let mut cells = Common {
+            unit_of_work: "request",
+            units: year.requests.round() as u64,
+            duration_s: year.duration_s,
+            energy_j: year.energy_j,
+            latency_mean_us: us(year.mean_s),
+            latency_p99_us: at(0.99),
+            ..Common::default()
+        }
+        .cells();
+        let real = || Value::Missing(Kind::Real);
+        let own: [Value; 23] = [
+            (100.0 * rate / full).into(),
+            walked.seed().into(),
+            u64::from(walked.servers()).into(),
+            (offered.round() as u64).into(),
+            self.read.read_as.as_str().into(),
+            self.read.bad_lines.into(),
+            self.read.bad_line.as_str().into(),
+            (year.requests / year.duration_s).into(),
+            year.power_w().into(),
+            real(),
+            real(),
+            at(0.5).into(),
+            at(0.999).into(),
+            at(1.0).into(),
+            real(),
+            real(),
+            real(),
+            real(),
+            (100.0 * finished).into(),
+            real(),
+            real(),
+            word(finished >= KEEPS_UP).into(),
+            Value::Missing(Kind::Text),
+        ];
+        let own = own.into_iter().chain(walked_cells(Some(found)));
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Table::row(cells)
     }

@@ -4,11 +4,10 @@ mod delay;
 mod design;
 mod facts;
 mod job;
-mod year;
+mod steady;
 
 pub use crate::worlds::load::{Kind, Rate, ServerLoad};
-pub use job::{dispatch, Server};
-pub use year::YearQuestion;
+pub use job::Server;
 
 use halfwink_policy::steering::{Side, SteeringPolicy};
 use halfwink_server::proportionality::Curve;
