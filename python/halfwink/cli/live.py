@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 from rich.console import Console
 
 from halfwink import live as living
@@ -25,23 +25,46 @@ from halfwink.cli import (
 from halfwink.cli.console import err_table, print_table, put_json, say
 from halfwink.errors import HalfwinkError
 
+#: What an operator may rely on, by command: each group says what it promises and what not.
+OPERATION = Group(
+    "For operation",
+    help="Made to be left running: descriptions are checked, reloaded and drained; limits hold "
+    "against hostile clients and neighbours. Their joules are modelled.",
+    sort_key=1,
+)
+EXPERIMENT = Group(
+    "For an experiment",
+    help="They show what a technique is worth here. The program's output stays what it was; "
+    "crashes of halfwink and hostile users of the same machine are not provided for.",
+    sort_key=2,
+)
+BED = Group(
+    "A test bed",
+    help="Traffic, servers and loads to try the others with; no use beyond that.",
+    sort_key=3,
+)
+INSTRUMENTS = Group("Instruments", help="They measure, and change nothing.", sort_key=4)
+
 app = App(name="live", help="Run techniques on this machine.", help_on_error=False)
-app.command(resctrl.app)
-app.command(live_router.router)
-app.command(live_steer.steer)
-app.command(live_preheat.app)
-app.command(live_block.block)
-app.command(live_circuits.circuits)
-app.command(day.play, name="day")
-app.command(live_router.costs)
-app.command(traffic.generate)
-app.command(traffic.sink)
-app.command(prototype.dataset)
-app.command(prototype.serve)
-app.command(load.load)
-app.command(load.calibrate)
-app.command(predict.predict)
-app.command(predict.steer_day)
+for command in (live_router.router, live_steer.steer, live_block.block):
+    app.command(command, group=OPERATION)
+for group in (live_preheat.app, resctrl.app):
+    group.group = EXPERIMENT
+    app.command(group)
+app.command(live_circuits.circuits, group=EXPERIMENT)
+app.command(day.play, name="day", group=BED)
+for command in (
+    traffic.generate,
+    traffic.sink,
+    prototype.dataset,
+    prototype.serve,
+    load.load,
+    predict.predict,
+    predict.steer_day,
+):
+    app.command(command, group=BED)
+for command in (live_router.costs, load.calibrate):
+    app.command(command, group=INSTRUMENTS)
 
 Flag = Annotated[bool, Parameter(negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
@@ -50,7 +73,7 @@ Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 LOG_RECORDS = 1 << 18
 
 
-@app.command
+@app.command(group=EXPERIMENT)
 def delegate(
     *,
     command: Annotated[tuple[str, ...], Parameter(parse=False)] = (),
@@ -130,7 +153,7 @@ def delegate(
     return done.status
 
 
-@app.command
+@app.command(group=INSTRUMENTS)
 def idle(
     *,
     command: Annotated[tuple[str, ...], Parameter(parse=False)] = (),

@@ -13,7 +13,7 @@ from halfwink.errors import HalfwinkError
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 
-TIMES = ["min", "p50", "p90", "p99", "max", "mean", "best_trial"]
+TIMES = ["min", "p50", "p90", "p99", "max", "mean"]
 
 
 def measure(
@@ -48,7 +48,7 @@ def measure(
         print_json("measure", found)
         return 0
     rows = [[row["name"], *_times(row), row["what"]] for row in found["rows"]]
-    heads = [f"{name.replace('_', ' ')} ns" for name in TIMES]
+    heads = [*(f"{name} ns" for name in TIMES), "spread %"]
     print_table(
         [("item", "left"), ("times", "right"), *((h, "right") for h in heads), ("what", "left")],
         rows,
@@ -57,15 +57,17 @@ def measure(
         if "missing" in row:
             say(f"{row['name']}: {row['missing']}", quiet=quiet)
     for ratio in found["ratios"]:
-        over, under = ratio["of"]
-        say(
-            f"{over} / {under}: {ratio['of_medians']:.2f} (medians), "
-            f"{ratio['of_best_trials']:.2f} (best trials)",
-            quiet=quiet,
-        )
+        say(f"{' / '.join(ratio['of'])}: {_quotient(ratio)}", quiet=quiet)
     if not found["counter_is_constant"]:
         say("the time-stamp counter may change its rate: times are doubtful", quiet=quiet)
     return 0
+
+
+def _quotient(ratio: dict[str, Any]) -> str:
+    spread = f"spread {ratio['spread_pct']:.0f} %"
+    if ratio["of_medians"] is None:
+        return f"not told, {spread}: something else runs on these CPUs; measure again without it"
+    return f"{ratio['of_medians']:.2f} of medians, {spread}"
 
 
 def _pair(text: str | None) -> tuple[int, int] | None:
@@ -79,10 +81,11 @@ def _pair(text: str | None) -> tuple[int, int] | None:
 
 def _times(row: dict[str, Any]) -> list[str]:
     if "missing" in row:
-        return ["missing", *("-" for _ in TIMES)]
+        return ["missing", *("-" for _ in TIMES), "-"]
     return [
         f"{row['repetitions']:,}",
         *(_number(row[f"{name}_ns"]) for name in TIMES),
+        f"{row['spread_pct']:.1f}",
     ]
 
 
