@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use halfwink_engine::{matches, Change, Input, InputError, Template};
+use halfwink_techniques::Choice;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -42,9 +43,10 @@ pub struct Mutant {
     /// Paths whose values are taken instead.
     #[serde(default)]
     pub copy: BTreeMap<String, String>,
-    /// Techniques of studies that another one takes the place of, under their names.
+    /// Techniques of studies, routers and machines with a storage device that another one takes
+    /// the place of, under their names.
     #[serde(default)]
-    pub techniques: BTreeMap<String, String>,
+    pub techniques: Replaced,
     /// Values that replace all that a study sweeps, by path.
     #[serde(default)]
     pub sweeps: BTreeMap<String, String>,
@@ -52,6 +54,31 @@ pub struct Mutant {
     /// them, if it begins with a comma.
     #[serde(default)]
     pub experiments: BTreeMap<String, String>,
+}
+
+/// Techniques, by name, and what takes their place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Replaced(BTreeMap<String, String>);
+
+impl Replaced {
+    /// Returns what takes the place of a technique, with its parameters; itself if nothing does.
+    fn instead(&self, technique: &str) -> String {
+        let (name, parameters) = match technique.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (technique, None),
+        };
+        match (self.0.get(name), parameters) {
+            (Some(other), Some(rest)) if !other.contains(':') => format!("{other}:{rest}"),
+            (Some(other), _) => other.clone(),
+            (None, _) => technique.to_owned(),
+        }
+    }
+
+    /// Reads a technique of a world, or what takes its place.
+    pub(crate) fn choice(&self, world: &str, technique: &str) -> Result<Choice, StudyError> {
+        Ok(Choice::parse(world, &self.instead(technique))?)
+    }
 }
 
 /// The part of a work that a mutant breaks.
@@ -116,7 +143,7 @@ impl Mutant {
             }
             let of_machines =
                 !mutant.set.is_empty() || !mutant.scale.is_empty() || !mutant.copy.is_empty();
-            let of_runs = !mutant.techniques.is_empty()
+            let of_runs = !mutant.techniques.0.is_empty()
                 || !mutant.sweeps.is_empty()
                 || !mutant.experiments.is_empty();
             if of_machines == mutant.machines.is_empty() || !(of_machines || of_runs) {
@@ -139,16 +166,7 @@ impl Mutant {
     /// A job as it leaves it: the same names, of something else.
     pub(crate) fn broken_job(&self, job: &Job) -> Job {
         let mut broken = job.clone();
-        let (technique, parameters) = match job.technique.split_once(':') {
-            Some((name, rest)) => (name, Some(rest)),
-            None => (job.technique.as_str(), None),
-        };
-        if let Some(other) = self.techniques.get(technique) {
-            broken.technique = match parameters {
-                Some(rest) if !other.contains(':') => format!("{other}:{rest}"),
-                _ => other.clone(),
-            };
-        }
+        broken.technique = self.techniques.instead(&job.technique);
         for (path, value) in &mut broken.set {
             if let Some(other) = self.sweeps.get(path) {
                 value.clone_from(other);
@@ -200,6 +218,11 @@ impl Library {
             return Err(StudyError::unknown("mutant", name, known.iter().map(|m| m.name.as_str())));
         };
         Ok(self.under(Arc::new(mutant)))
+    }
+
+    /// Techniques that this library's mutant puts others in the place of.
+    pub(crate) fn replaced(&self) -> Replaced {
+        self.mutant().map(|mutant| mutant.techniques.clone()).unwrap_or_default()
     }
 
     /// A description as this library's mutant leaves it.

@@ -3,7 +3,7 @@
 use halfwink_router::{Flows, Gap, Options, Profile, Traffic};
 use halfwink_units::Time;
 
-use super::{policy, run_all, run_table, run_values, Cell, RouterInfo, SEED, STACKS};
+use super::{run_all, run_table, run_values, Cell, RouterInfo, SEED, STACKS};
 use crate::error::StudyError;
 use crate::table::{integer, text, Table};
 
@@ -40,7 +40,7 @@ impl RouterInfo {
                             flows: Flows::Mixed,
                             ..Traffic::random(&self.model, app, profile)
                         },
-                        policy: policy(&self.model, technique)?,
+                        policy: self.policy(technique)?,
                         options: Options::all_cores(&self.model, SEED),
                     });
                 }

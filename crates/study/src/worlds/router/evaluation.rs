@@ -6,7 +6,7 @@ use halfwink_techniques::router::{App, Model, Point};
 use halfwink_units::Time;
 
 use super::profile::RouterProfile;
-use super::{policy, run_all, run_table, run_values, Cell, RouterInfo, SEED, STACKS, THESIS};
+use super::{run_all, run_table, run_values, Cell, RouterInfo, SEED, STACKS, THESIS};
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table, Value};
 
@@ -48,7 +48,7 @@ impl RouterInfo {
                 cells.push(Cell {
                     app,
                     traffic: self.traffic(app, &RouterProfile::Evaluation, SEED),
-                    policy: policy(&self.model, technique)?,
+                    policy: self.policy(technique)?,
                     options: evaluation_options(&self.model, SEED, true),
                 });
             }
@@ -103,7 +103,7 @@ impl RouterInfo {
                     cells.push(Cell {
                         app,
                         traffic: Traffic { bytes: app.bytes, spacing, ..traffic },
-                        policy: policy(&self.model, technique)?,
+                        policy: self.policy(technique)?,
                         options: Options { start, ..Options::all_cores(&self.model, SEED) },
                     });
                 }

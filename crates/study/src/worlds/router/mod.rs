@@ -16,10 +16,10 @@ use std::thread;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_router::{simulate, Options, Run, RunError, Slot, Traffic};
 use halfwink_techniques::router::{parse, App, Model, FOLDER, MOVED};
-use halfwink_techniques::Choice;
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::mutant::Replaced;
 use crate::table::{integer, real, Head, Table, Value};
 
 /// The three stacks of the thesis ...
@@ -38,6 +38,8 @@ pub struct RouterInfo {
     pub model: Model,
     /// The description, with the values that were set.
     pub text: String,
+    /// Techniques that others take the place of in experiments.
+    replaced: Replaced,
 }
 
 impl Library {
@@ -54,7 +56,8 @@ impl Library {
         let values = values.iter().map(|(path, value)| (path.as_str(), value));
         let input = self.described(&path, values, MOVED)?;
         let model = parse(&input)?;
-        Ok(RouterInfo { name: name.to_owned(), model, text: input.text })
+        let (name, replaced) = (name.to_owned(), self.replaced());
+        Ok(RouterInfo { name, model, text: input.text, replaced })
     }
 
     /// Names of the routers.
@@ -174,15 +177,15 @@ fn slot_values(number: usize, slot: &Slot) -> Vec<Value> {
     ]
 }
 
-/// Makes the policy of a technique by name, with its parameters.
-///
-/// # Errors
-/// There is no such technique of routers.
-fn policy(model: &Model, technique: &str) -> Result<ScalingPolicy, StudyError> {
-    Ok(Choice::parse("router", technique)?.scaling(model)?)
-}
-
 impl RouterInfo {
+    /// Makes the policy of a technique by name, with its parameters, or of what takes its place.
+    ///
+    /// # Errors
+    /// There is no such technique of routers.
+    fn policy(&self, technique: &str) -> Result<ScalingPolicy, StudyError> {
+        Ok(self.replaced.choice("router", technique)?.scaling(&self.model)?)
+    }
+
     /// Everything that the targets ask, as tables by name.
     ///
     /// | table | a row for |

@@ -2,7 +2,6 @@
 
 use halfwink_engine::RunControl;
 use halfwink_storage::application::{Application, Solved};
-use halfwink_techniques::Choice;
 
 use super::figures::{Bench, MANY_SOCKETS};
 use super::job::Load;
@@ -199,7 +198,7 @@ fn on_all_cpus(
 
 /// Returns the costs of a policy by rate, with all CPUs issuing.
 fn costs(info: &StorageInfo, policy: &str) -> Result<Costs, StudyError> {
-    let choice = Choice::parse("storage", policy)?;
+    let choice = info.choice(policy)?;
     let (sockets, cores) = info.sockets();
     let played = RATES.iter().map(|&rate| {
         let load = Load {

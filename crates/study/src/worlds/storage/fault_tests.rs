@@ -9,6 +9,7 @@ use halfwink_techniques::choices;
 use super::StorageInfo;
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
+use crate::mutant::Replaced;
 
 /// Seeds that once broke what must hold; they are played first.
 const KEPT: [u64; 0] = [];
@@ -38,7 +39,12 @@ fn no_io_is_lost_or_ends_twice_whatever_goes_wrong() {
         spec.faults = faults(random);
         let machine = Machine::new(spec).unwrap();
         let cpus = machine.spec().topology.cpus();
-        let info = StorageInfo { name: String::new(), machine, text: String::new() };
+        let info = StorageInfo {
+            name: String::new(),
+            machine,
+            text: String::new(),
+            replaced: Replaced::default(),
+        };
         let setting = Setting {
             machine: &info.machine,
             path: any(random, &[Path::Driver, Path::Queue, Path::QueueAndDriver]),

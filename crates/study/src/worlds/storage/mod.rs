@@ -15,6 +15,7 @@ use halfwink_techniques::{Choice, CompletionContext};
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::mutant::Replaced;
 
 /// The folder of machines of this world in the library.
 const FOLDER: &str = "machines/storage";
@@ -28,6 +29,8 @@ pub struct StorageInfo {
     pub machine: Machine,
     /// The description as it is used.
     text: String,
+    /// Techniques that others take the place of in experiments.
+    replaced: Replaced,
 }
 
 impl Library {
@@ -46,7 +49,8 @@ impl Library {
         let input: Input = self.described(&path, values, &[])?;
         let machine = Machine::new(input.parse()?)
             .map_err(|error| input.error_at_key(&error.element, &error.message))?;
-        Ok(StorageInfo { name: name.to_owned(), machine, text: input.text.clone() })
+        let (name, replaced) = (name.to_owned(), self.replaced());
+        Ok(StorageInfo { name, machine, text: input.text.clone(), replaced })
     }
 
     /// Names of the machines with a storage device.
@@ -69,6 +73,11 @@ impl StorageInfo {
         let it = &self.machine.spec().topology;
         let topology = Topology::uniform(it.sockets, it.cores_per_socket);
         CompletionContext { topology, hears: HEARS }
+    }
+
+    /// A technique by name, or what takes its place.
+    fn choice(&self, name: &str) -> Result<Choice, StudyError> {
+        self.replaced.choice("storage", name)
     }
 
     /// A technique's policy for it.
