@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from halfwink.executors import LocalExecutor
     from halfwink.fabric_advice import CircuitAdvice, circuit_advice
     from halfwink.host_calibration import HostCalibration, calibrate_host
-    from halfwink.hybrid import (
-        HybridExperiments,
-        hybrid_experiments,
-    )
     from halfwink.idle_gaps import IdleGaps, idle
     from halfwink.io_paths import io_path
     from halfwink.jobs import Job
@@ -46,19 +42,16 @@ if TYPE_CHECKING:
     from halfwink.pools import Dask, Pool
     from halfwink.preheat import PreheatSimulation
     from halfwink.preheat import simulate as preheat_simulation
-    from halfwink.preheat_world import preheat_experiments
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.recorder import Recording, record
     from halfwink.request_profile import RequestProfile, profile, stated_profile
     from halfwink.results import Results
     from halfwink.results import open_results as open
-    from halfwink.router import RouterExperiments, router_experiments
     from halfwink.sampling import Sample, sample
     from halfwink.score import Score, scores
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, collected, run, run_part
-    from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
 
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
@@ -70,7 +63,6 @@ _HOMES = {
     "Fabric": "circuits",
     "HalfwinkError": "errors",
     "HostCalibration": "host_calibration",
-    "HybridExperiments": "hybrid",
     "Interrupted": "errors",
     "Job": "jobs",
     "LiveRouter": "live_router",
@@ -80,7 +72,6 @@ _HOMES = {
     "Pool": "pools",
     "PreheatSimulation": "preheat",
     "Results": "results",
-    "RouterExperiments": "router",
     "RunError": "errors",
     "Sample": "sampling",
     "Schedule": "circuits",
@@ -91,7 +82,6 @@ _HOMES = {
     "StorageCalibration": "block_calibration",
     "StudyRun": "studies",
     "IdleGaps": "idle_gaps",
-    "Switching": "switching",
     "__version__": "_core",
     "Beside": "logs",
     "Recording": "recorder",
@@ -105,11 +95,9 @@ _HOMES = {
     "claims": "claim_verdicts",
     "collected": "studies",
     "compare": "comparison",
-    "core_switching": "switching",
     "experiment": "catalogue",
     "experiments": "catalogue",
     "fabric": "circuits",
-    "hybrid_experiments": "hybrid",
     "idle": "idle_gaps",
     "io_path": "io_paths",
     "machines": "catalogue",
@@ -117,12 +105,10 @@ _HOMES = {
     "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
-    "preheat_experiments": "preheat_world",
     "preheat_simulation": "preheat",
     "record": "recorder",
     "replay": "logs",
     "reproduce": "targets",
-    "router_experiments": "router",
     "run": "studies",
     "run_part": "studies",
     "sample": "sampling",
@@ -147,7 +133,6 @@ __all__ = [
     "Fabric",
     "HalfwinkError",
     "HostCalibration",
-    "HybridExperiments",
     "IdleGaps",
     "Interrupted",
     "Job",
@@ -161,7 +146,6 @@ __all__ = [
     "Replay",
     "RequestProfile",
     "Results",
-    "RouterExperiments",
     "RunError",
     "Sample",
     "Schedule",
@@ -170,7 +154,6 @@ __all__ = [
     "ServiceProfile",
     "StorageCalibration",
     "StudyRun",
-    "Switching",
     "__version__",
     "advise",
     "beside",
@@ -182,11 +165,9 @@ __all__ = [
     "claims",
     "collected",
     "compare",
-    "core_switching",
     "experiment",
     "experiments",
     "fabric",
-    "hybrid_experiments",
     "idle",
     "io_path",
     "machines",
@@ -194,13 +175,11 @@ __all__ = [
     "open",
     "os_profile",
     "os_profiles",
-    "preheat_experiments",
     "preheat_simulation",
     "profile",
     "record",
     "replay",
     "reproduce",
-    "router_experiments",
     "run",
     "run_part",
     "sample",

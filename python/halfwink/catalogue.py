@@ -11,7 +11,9 @@ from typing import Any
 import polars as pl
 
 from halfwink import _core
+from halfwink.errors import HalfwinkError
 from halfwink.frames import frames
+from halfwink.jobs import Settings, pairs
 from halfwink.library import build_id, library, root
 from halfwink.library import machines as machines_of
 from halfwink.library import workloads as workloads_of
@@ -63,6 +65,7 @@ def experiments() -> list[dict[str, Any]]:
 def experiment(
     name: str,
     *,
+    set: Settings | None = None,
     mutant: str | None = None,
     store: RunStore | None = None,
     fresh: bool = False,
@@ -71,29 +74,33 @@ def experiment(
 
     Args:
         name: name such as ``router/westmere``; `halfwink list experiments`.
+        set: values of its machine to change, as ``{"power.c1_w": 9}``.
         mutant: change that breaks the machines (`halfwink.mutation`).
         store: folder in which the tables are kept, and found again by the same build with the same
             machines and workloads.
         fresh: compute again what is there.
 
     Raises:
-        HalfwinkError: there is none of that name.
+        HalfwinkError: there is none of that name, or a value is impossible.
         RunError: the experiment failed, or the store's disk is full.
     """
+    values = pairs(set)
     if name in _OURS:
+        if values:
+            raise HalfwinkError(f"experiment `{name}`: expected no values to set")
         return _OURS[name][1]()
     if store is None:
-        return frames(library(mutant).experiment(name))
-    key = _key(name, mutant)
+        return frames(library(mutant).experiment(name, values))
+    key = _key([name, *map("=".join, values)], mutant)
     if fresh or not store.has(key):
-        store.save(key, library(mutant).experiment(name))
+        store.save(key, library(mutant).experiment(name, values))
     return frames(store.load(key))
 
 
-def _key(name: str, mutant: str | None) -> str:
+def _key(asked: list[str], mutant: str | None) -> str:
     """Returns a key of all inputs that an experiment may read, since it does not declare them."""
     broken = [m for m in library().mutants() if m["name"] == mutant]
-    text = json.dumps([name, build_id(), _inputs(), broken], sort_keys=True)
+    text = json.dumps([asked, build_id(), _inputs(), broken], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -102,7 +102,7 @@ def test_a_lone_name_or_number_is_one_everywhere():
 
 def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):
     shown = [
-        hw.core_switching(),
+        hw.fabric("optical-core"),
     ]
     for result in shown:
         assert "<table" in result._repr_html_()

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from conftest import Halfwink
 
-from halfwink import core_switching
+from halfwink import experiment
 
 
 def test_costs_are_a_matrix_of_kernels(halfwink: Halfwink) -> None:
@@ -39,7 +39,7 @@ def test_a_slow_power_up_is_worth_waiting_out() -> None:
             "cores.os.up_w": 2,
             "kernel.power_down": power_down,
         }
-        runs = core_switching("xeon-5160", set=values).runs
+        runs = experiment("switching/xeon-5160", set=values)["switch_runs"]
         row = runs.filter((pl.col("variant") == "tcp-rr") & (pl.col("kernel") == "slow"))
         return row["amount_per_joule"].item()
 
@@ -47,7 +47,7 @@ def test_a_slow_power_up_is_worth_waiting_out() -> None:
 
 
 def test_an_account_of_the_printed_runs() -> None:
-    printed = core_switching("xeon-5160").printed
+    printed = experiment("switching/xeon-5160")["switch_printed"]
     cell = printed.filter(
         (pl.col("variant") == "tcp-stream")
         & (pl.col("idle") == "recorded")

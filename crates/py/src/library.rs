@@ -431,8 +431,13 @@ impl Library {
     }
 
     /// Runs an experiment (`router/westmere`): tables by name.
-    fn experiment<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| self.0.experiment(name)).map_err(py_error)?;
+    fn experiment<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        set: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.experiment(name, &set)).map_err(py_error)?;
         tables(py, found.iter().map(|(name, content)| (name.as_str(), content)))
     }
 

@@ -2,9 +2,8 @@
 
 use halfwink_study as study;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-use crate::library::{from_json, json, py_error, tables};
+use crate::library::{from_json, json, py_error};
 
 /// A router that was read from a description.
 #[pyclass(frozen)]
@@ -15,12 +14,6 @@ impl Router {
     /// Returns the description as a dict.
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(self.0.model.spec())?)
-    }
-
-    /// Runs all experiments: tables by name, each a dict of lists.
-    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| self.0.tables()).map_err(py_error)?;
-        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
     /// Draws the packets of an application and does nothing with them: how many there are.

@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::library::{from_json, json, py_error, tables, Library};
+use crate::library::{from_json, json, py_error, Library};
 
 /// A hybrid server, read.
 #[pyclass(frozen)]
@@ -15,12 +15,6 @@ impl Server {
     /// Returns the description as a dict.
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(self.0.model.spec())?)
-    }
-
-    /// Runs all experiments: tables by name, each a dict of lists.
-    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| self.0.tables()).map_err(py_error)?;
-        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
     /// Draws so many requests of a workload at a load and does nothing with them: how many there

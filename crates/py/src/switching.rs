@@ -2,9 +2,9 @@
 
 use halfwink_study as study;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyList;
 
-use crate::library::{from_json, json, py_error, table, tables};
+use crate::library::{from_json, json, py_error, table};
 
 /// A model of core switching, read.
 #[pyclass(frozen)]
@@ -15,12 +15,6 @@ impl Switching {
     /// Returns the description as a dict.
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(self.0.model.spec())?)
-    }
-
-    /// Runs everything: tables by name, each a dict of lists.
-    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| self.0.tables()).map_err(py_error)?;
-        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
     /// Cost of an empty call that switches twice: a table.

@@ -15,8 +15,20 @@ pub struct Experiment {
     pub argument: &'static str,
     /// A description in one line.
     pub title: &'static str,
-    run: fn(&Library, &str) -> Result<Named, StudyError>,
+    run: Run,
 }
+
+/// How an experiment is run.
+#[derive(Clone, Copy)]
+enum Run {
+    /// On a described machine, of which values may be set.
+    On(fn(&Library, &str, &Set) -> Result<Named, StudyError>),
+    /// On what its argument says.
+    Of(fn(&Library, &str) -> Result<Named, StudyError>),
+}
+
+/// Values to set, by path.
+type Set = [(String, String)];
 
 /// All experiments, in the order in which they are listed.
 pub static EXPERIMENTS: &[Experiment] = &[
@@ -24,94 +36,102 @@ pub static EXPERIMENTS: &[Experiment] = &[
         name: "circuits",
         argument: "a fabric with hosts",
         title: "its hosts by length of day: `circuits_runs`, `circuits_margins`, ...",
-        run: |library, name| Ok(prefixed("circuits", library.fabric(name, &[])?.experiments()?)),
+        run: Run::On(|library, name, set| {
+            Ok(prefixed("circuits", library.fabric(name, set)?.experiments()?))
+        }),
     },
     Experiment {
         name: "circuits-changed",
         argument: "a fabric with hosts",
         title: "TCP in turns with one thing changed, to explain: `circuits_tcp_changed`",
-        run: |library, name| {
-            let changed = library.fabric(name, &[])?.tcp_changed()?;
+        run: Run::On(|library, name, set| {
+            let changed = library.fabric(name, set)?.tcp_changed()?;
             Ok(prefixed("circuits", vec![("tcp_changed", changed)]))
-        },
+        }),
     },
     Experiment {
         name: "fabric",
         argument: "a fabric",
         title: "closed forms of circuits: `FABRIC_facts`, `FABRIC_days`, `FABRIC_savings`, ...",
-        run: fabric,
+        run: Run::On(fabric),
     },
     Experiment {
         name: "network",
         argument: "a delivery network",
         title: "values of a power-delivery network: `network`",
-        run: network,
+        run: Run::On(network),
     },
     Experiment {
         name: "os-profile",
         argument: "a machine, or shapes of caches",
         title: "the kernel's part in every recorded workload: `os_totals`, `os_entries`, ...",
-        run: |library, caches| os_profiles(library, &library.recorded()?, caches),
+        run: Run::Of(|library, caches| os_profiles(library, &library.recorded()?, caches)),
     },
     Experiment {
         name: "os-profile-generated",
         argument: "a machine, or shapes of caches",
         title: "the same of every generated service",
-        run: |library, caches| os_profiles(library, &GENERATED.map(str::to_owned), caches),
+        run: Run::Of(|library, caches| os_profiles(library, &GENERATED.map(str::to_owned), caches)),
     },
     Experiment {
         name: "predict",
         argument: "",
         title: "how well kernel entries are predicted: `predictions`, `decisions`, `traps`",
-        run: |library, _| predict(library),
+        run: Run::Of(|library, _| predict(library)),
     },
     Experiment {
         name: "segregation",
         argument: "a second level, with `,SETTING=VALUE`",
         title: "kernel and user apart in it: `segregation_schemes`, `segregation_facts`, ...",
-        run: segregation,
+        run: Run::Of(segregation),
     },
     Experiment {
         name: "switching",
         argument: "a model of core switching",
         title: "costs, runs and accounts of core switching: `switch_costs`, `switch_runs`, ...",
-        run: |library, name| Ok(prefixed("switch", library.switching(name, &[])?.tables()?)),
+        run: Run::On(|library, name, set| {
+            Ok(prefixed("switch", library.switching(name, set)?.tables()?))
+        }),
     },
     Experiment {
         name: "router",
         argument: "a router",
         title: "the experiments on a router: `router_facts`, `router_points`, `router_runs`, ...",
-        run: |library, name| Ok(prefixed("router", library.router(name, &[])?.tables()?)),
+        run: Run::On(|library, name, set| {
+            Ok(prefixed("router", library.router(name, set)?.tables()?))
+        }),
     },
     Experiment {
         name: "preheat",
-        argument: "a server that loses its caches, with `,SETTING=VALUE`",
+        argument: "a server that loses its caches",
         title: "the experiments on it: `preheat_services`, `preheat_steps`, `preheat_tail`, ...",
-        run: |library, asked| {
-            let (name, set) = settings(asked)?;
-            Ok(prefixed("preheat", library.preheat_machine(&name, &set)?.tables()?))
-        },
+        run: Run::On(|library, name, set| {
+            Ok(prefixed("preheat", library.preheat_machine(name, set)?.tables()?))
+        }),
     },
     Experiment {
         name: "storage",
         argument: "`described`, or SETTING=VALUE of every machine, by commas",
         title: "block I/Os on all machines: `storage_queue`, `storage_sockets`, ...",
-        run: storage,
+        run: Run::Of(storage),
     },
     Experiment {
         name: "hybrid",
         argument: "a hybrid server",
         title: "the experiments on a hybrid server: `hybrid_facts`, `hybrid_delays`, ...",
-        run: |library, name| Ok(prefixed("hybrid", library.server(name, &[])?.tables()?)),
+        run: Run::On(|library, name, set| {
+            Ok(prefixed("hybrid", library.server(name, set)?.tables()?))
+        }),
     },
 ];
 
 impl Library {
-    /// Runs an experiment: `router/westmere`, `predict`.
+    /// Runs an experiment: `router/westmere`, `predict`. Values of a described machine may be set,
+    /// behind its name (`router/westmere,power.c1_w=9`) or as pairs.
     ///
     /// # Errors
-    /// If there is none of that name, or it fails.
-    pub fn experiment(&self, asked: &str) -> Result<Named, StudyError> {
+    /// If there is none of that name, it has no machine to set values of, or it fails.
+    pub fn experiment(&self, asked: &str, set: &Set) -> Result<Named, StudyError> {
         let (name, argument) = asked.split_once('/').unwrap_or((asked, ""));
         let known = || EXPERIMENTS.iter();
         let Some(found) = known().find(|e| e.name == name) else {
@@ -122,7 +142,18 @@ impl Library {
             let message = format!("experiment `{asked}`: expected {expected} behind `{name}/`");
             return Err(StudyError::Usage(message));
         }
-        (found.run)(self, argument)
+        match found.run {
+            Run::On(run) => {
+                let (machine, mut all) = settings(argument)?;
+                all.extend_from_slice(set);
+                run(self, &machine, &all)
+            }
+            Run::Of(run) if set.is_empty() => run(self, argument),
+            Run::Of(_) => Err(StudyError::Usage(format!(
+                "experiment `{asked}`: `{}`: expected no values to set; it names no machine",
+                set[0].0
+            ))),
+        }
     }
 }
 
@@ -135,8 +166,8 @@ fn prefixed(prefix: &str, tables: Tables) -> Named {
 type Named = Vec<(String, Table)>;
 
 /// Tables are named after the fabric, since several are asked for side by side.
-fn fabric(library: &Library, name: &str) -> Result<Named, StudyError> {
-    Ok(prefixed(&name.replace('-', "_"), library.fabric(name, &[])?.tables()))
+fn fabric(library: &Library, name: &str, set: &Set) -> Result<Named, StudyError> {
+    Ok(prefixed(&name.replace('-', "_"), library.fabric(name, set)?.tables()))
 }
 
 /// On every machine as it is described, or with values set in all.
@@ -157,9 +188,9 @@ fn settings(asked: &str) -> Result<(String, Vec<(String, String)>), StudyError> 
     Ok((name, parts.map(pair).collect::<Result<_, _>>()?))
 }
 
-fn network(library: &Library, name: &str) -> Result<Named, StudyError> {
+fn network(library: &Library, name: &str, set: &Set) -> Result<Named, StudyError> {
     let mut table = Table::new(&[text("fact"), real("value")]);
-    for fact in library.network(name, &[])?.facts()? {
+    for fact in library.network(name, set)?.facts()? {
         table.push(vec![fact.fact.into(), fact.value.into()]);
     }
     Ok(vec![("network".to_owned(), table)])
@@ -323,7 +354,7 @@ mod tests {
             "router/westmere",
             "hybrid/niccolini",
         ] {
-            for (name, table) in library.experiment(asked).unwrap() {
+            for (name, table) in library.experiment(asked, &[]).unwrap() {
                 assert!(!table.columns.is_empty(), "{asked}: {name}");
             }
         }

@@ -8,11 +8,11 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
+from halfwink.catalogue import experiment
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, save_chart
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
-from halfwink.preheat_world import preheat_experiments
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Machine = Annotated[str, Parameter(name=["-m", "--machine"])]
@@ -20,6 +20,11 @@ Plot = Annotated[Path | None, Parameter(name="--plot")]
 
 #: The machine of the thesis.
 MACHINE = "odroid-xu3"
+
+
+def _tables(machine: str, setting: list[str] | None) -> dict[str, pl.DataFrame]:
+    """All experiments on a server that loses its caches."""
+    return experiment(f"preheat/{machine}", set=dict(settings(setting)))
 
 
 def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json = False) -> int:
@@ -34,10 +39,11 @@ def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json
     json
         Print one JSON document.
     """
-    tables = preheat_experiments(machine, set=dict(settings(setting)))
+    tables = _tables(machine, setting)
     columns = ["workload", "mode", "response_us", "p99_us", "misses", "cpi"]
-    services = tables["services"].select(columns)
-    loads = tables["loads"].select("workload", "data_kib", "run_lines", "cost_us", "kib_per_us")
+    services = tables["preheat_services"].select(columns)
+    shown = ["workload", "data_kib", "run_lines", "cost_us", "kib_per_us"]
+    loads = tables["preheat_loads"].select(shown)
     if json:
         print_json(
             "preheat.prototype", {"services": services.to_dicts(), "loads": loads.to_dicts()}
@@ -65,7 +71,7 @@ def breakdown(
     json
         Print one JSON document.
     """
-    steps = preheat_experiments(machine, set=dict(settings(setting)))["steps"]
+    steps = _tables(machine, setting)["preheat_steps"]
     columns = ["how", "step", "time_us", "factor", "reduction_pct", "data_kib"]
     if plot is not None:
         import altair as alt
@@ -107,7 +113,7 @@ def deadline(
     json
         Print one JSON document.
     """
-    table = preheat_experiments(machine, set=dict(settings(setting)))["deadline"]
+    table = _tables(machine, setting)["preheat_deadline"]
     known = table["workload"].unique(maintain_order=True).to_list()
     if workload is not None and workload not in known:
         raise HalfwinkError(f"workload `{workload}`: expected one of {', '.join(known)}")

@@ -7,13 +7,13 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
+from halfwink.catalogue import experiment
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.frames import frame
 from halfwink.library import library
-from halfwink.switching import core_switching
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -86,7 +86,7 @@ def switching(
     elif view == "costs":
         table = frame(found.costs())
     else:
-        table = core_switching(model, set=dict(values)).frames()[view]
+        table = experiment(f"switching/{model}", set=dict(values))[f"switch_{view}"]
     if workload is not None:
         table = _of(table, workload)
     if json:
