@@ -5,7 +5,7 @@ use halfwink_policy::StuckTimer;
 use halfwink_techniques::Error;
 use halfwink_trace::TraceError;
 
-/// Why a question cannot be answered, in one line for the user.
+/// Reasons why a question cannot be answered, each in one line for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// A name or a description is wrong.

@@ -18,7 +18,7 @@ pub struct Experiment {
     run: Run,
 }
 
-/// How an experiment is run.
+/// The function of an experiment, by what it is run on.
 #[derive(Clone, Copy)]
 enum Run {
     /// On a described machine, of which values may be set.

@@ -1,9 +1,10 @@
 //! What this machine charges for each way to hand work to another core, and for what surrounds it.
 //!
 //! Two threads of our own, each pinned to its CPU, repeat one exchange; every repetition is timed
-//! by itself, so that quantiles can be told. The works report the least mean of their trials (Strong
-//! 2013, Sec 3.3; Mogul 2007, Sec 5.5), which on a shared machine says when it was left alone: here
-//! medians are told, how far those of the trials spread, and no quotient of what spreads too far.
+//! by itself, so that quantiles can be told. The works report the least mean of their trials
+//! (Strong 2013, Sec 3.3; Mogul 2007, Sec 5.5), which on a shared machine says when it was left
+//! alone: here medians are told, how far those of the trials spread, and no quotient of what
+//! spreads too far.
 
 mod hand;
 mod kernel;
