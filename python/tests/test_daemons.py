@@ -71,6 +71,16 @@ def test_they_link_no_python(name: str):
     assert "python" not in linked.stdout.lower()
 
 
+@pytest.mark.parametrize("name", ["router", "steer", "block", "circuits"])
+def test_they_say_their_version_and_how_they_are_called(name: str):
+    def said(word: str) -> str:
+        words = [binary(f"halfwink-{name}"), word]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    assert said("--version").startswith(f"halfwink-{name} {halfwink.__version__}")
+    assert f"Usage: halfwink-{name} " in said("--help")
+
+
 def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
     pair = Recorder(), Recorder()
     path = describe(tmp_path, *(r.address for r in pair), top='policy = "hybrid"')

@@ -223,6 +223,31 @@ def test_a_port_whose_frames_would_not_fit_is_refused(bed: Bed):
         bed.router.shell("ip link set rt1 mtu 1500")
 
 
+def test_a_second_router_on_an_interface_is_refused(bed: Bed):
+    with Live(bed) as live:
+        said = "interface rt0: another router of halfwink has it, expected one that none has"
+        with pytest.raises(RunError, match=said):
+            Live(bed, description(io="af-packet"))
+        assert " 0% packet loss" in ping(bed, "10.2.0.2")
+        live.result()
+
+
+def test_an_mtu_that_changes_is_said_and_followed(bed: Bed):
+    big = ("-s", "1400", "-M", "do")
+    with Live(bed, description(io="af-packet")) as live:
+        assert " 0% packet loss" in ping(bed, "10.2.0.2", *big)
+        bed.router.shell("ip link set rt1 mtu 1300")
+        try:
+            wait_until(lambda: "rt1: MTU changed from 1500 to 1300 bytes\n" in live.said())
+            # Longer packets are not lost in silence any more: their sender is told.
+            wait_until(lambda: "mtu = 1300" in ping(bed, "10.2.0.2", *big))
+        finally:
+            bed.router.shell("ip link set rt1 mtu 1500")
+            bed.generator.shell("ip route flush cache")
+        wait_until(lambda: "rt1: MTU changed from 1300 to 1500 bytes\n" in live.said())
+        live.result()
+
+
 def test_sigterm_drains_and_leaves_nothing(bed: Bed):
     with Live(bed) as live:
         macs = [bed.mac(bed.router, "rt0")]

@@ -169,7 +169,8 @@ def test_silent_clients_hold_up_nobody(tmp_path: Path, pair: tuple[Recorder, Rec
     path = describe(
         tmp_path,
         *(r.address for r in pair),
-        limits="connections = 2300\nidle_timeout_ms = 3000\nheader_timeout_ms = 3000",
+        limits="connections = 2300\nclient_connections = 2300\n"
+        "idle_timeout_ms = 3000\nheader_timeout_ms = 3000",
     )
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, silent + 500), hard))
     try:

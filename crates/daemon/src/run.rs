@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use halfwink_live::program::config::plain;
 use halfwink_techniques::Descriptions;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::http::Metrics;
@@ -129,10 +129,11 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
 
-/// Signals to end or to reload, as they come.
+/// Signals to end or to reload, as they come. SIGUSR1 and SIGUSR2 change nothing: their default
+/// action would leave machines asleep.
 fn signals() -> Result<Receiver<i32>, Error> {
     let wrong = |e: std::io::Error| Error::Run(format!("signals: {e}"));
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(wrong)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(wrong)?;
     let (tell, hear) = mpsc::channel();
     let body = move || signals.forever().take_while(|&s| tell.send(s).is_ok()).for_each(drop);
     std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(wrong)?;
@@ -148,6 +149,9 @@ fn until_told(program: &dyn Program, signals: &Receiver<i32>, options: &Options)
         }
         match signals.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
             Ok(SIGHUP) => reload(program, &options.config),
+            Ok(SIGUSR1 | SIGUSR2) => {
+                eprintln!("{}: SIGUSR1 and SIGUSR2 change nothing; SIGHUP reloads", name());
+            }
             Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }

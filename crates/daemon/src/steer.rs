@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::rapl::{Measured, Meter};
@@ -21,7 +21,9 @@ use crate::{openmetrics, Error, Program};
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
     library: Descriptions,
-    steer: Mutex<live::Steer>,
+    steer: live::Steer,
+    /// Locked by a reload: one at a time. A report never waits for it, nor for a drain.
+    changing: Mutex<()>,
     log: Log,
     meter: Meter,
 }
@@ -87,22 +89,19 @@ impl Steer {
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
         let (library, meter) = (library.clone(), Meter::begin());
-        Ok(Steer { library, steer: Mutex::new(steer), log, meter })
+        Ok(Steer { library, steer, changing: Mutex::default(), log, meter })
     }
 
     /// Returns the address that it listens on: `ADDRESS:PORT`.
     #[must_use]
     pub fn address(&self) -> String {
-        self.locked().address().to_string()
+        self.steer.address().to_string()
     }
 
     /// Returns the report up to now.
     #[must_use]
     pub fn look(&self) -> Report {
-        let (live, config) = {
-            let steer = self.locked();
-            (steer.report(), steer.config())
-        };
+        let (live, config) = (self.steer.report(), self.steer.config());
         let run = Run {
             unit_of_work: "requests",
             units: live.machines.values().map(|machine| machine.counts.served).sum(),
@@ -114,10 +113,6 @@ impl Steer {
         let tables = tables(&run, &live.ledger).into();
         let measured = self.meter.look();
         Report { live, log_dropped: self.log.dropped(), measured, tables }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, live::Steer> {
-        self.steer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,23 +127,23 @@ impl Program for Steer {
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
         let Described { config, policy, header, watts } = described(&self.library, path)?;
-        let steer = self.locked();
-        let before = steer.config();
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.steer.config();
         // A policy that stays keeps what it has learned, and its part of the log.
         let same = before.policy == config.policy
             && before.machine == config.machine
             && before.workload == config.workload
             && before.set == config.set;
-        steer.reload(config, watts, (!same).then_some((policy, header))).map_err(Error::Input)
+        self.steer.reload(config, watts, (!same).then_some((policy, header))).map_err(Error::Input)
     }
 
     fn stop(&self) -> Result<(), Error> {
-        self.locked().stop();
+        self.steer.stop();
         self.log.end()
     }
 
     fn is_running(&self) -> bool {
-        self.locked().is_running()
+        self.steer.is_running()
     }
 }
 

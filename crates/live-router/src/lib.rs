@@ -22,6 +22,7 @@
 
 mod app;
 mod bpf;
+mod claim;
 mod config;
 mod control;
 mod interface;

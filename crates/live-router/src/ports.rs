@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use halfwink_live::program::config::plain;
+
+use super::claim::Claim;
 use super::interface::Interface;
-use super::pool::{Pool, Slot};
+use super::pool::{Pool, Slot, MTU};
 use super::port::{self, Io, Receive, Transmit};
 
 /// Between two tries to open a port that is gone.
@@ -79,6 +82,7 @@ struct Port {
     /// Lost and too long at sockets that are closed.
     lost_before: (u64, u64),
     seen: PortSeen,
+    _claim: Claim,
 }
 
 impl Port {
@@ -99,7 +103,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Opens all: (interface, by what, queues at most).
+    /// Claims all, and opens them: (interface, by what, queues at most).
     pub(super) fn open(
         wanted: &[(String, Io, Option<u32>)],
         pool: &Pool,
@@ -107,6 +111,7 @@ impl Ports {
         let mut ports = Vec::new();
         let mut halves = Vec::new();
         for (name, io, queues) in wanted {
+            let claim = Claim::new(name)?;
             let opened = port::open(name, *io, *queues, pool)?;
             let (receivers, senders): (Vec<_>, Vec<_>) =
                 opened.lanes.into_iter().map(|l| (l.receiver, Mutex::new(Some(l.sender)))).unzip();
@@ -132,6 +137,7 @@ impl Ports {
                 retry: None,
                 lost_before: (0, 0),
                 seen,
+                _claim: claim,
             });
         }
         let senders = Senders(Arc::new(halves));
@@ -184,13 +190,16 @@ impl Ports {
         let mut back = Vec::new();
         for n in 0..self.ports.len() {
             let port = &self.ports[n];
+            let found = Interface::find(&port.name);
             let deaf = (0..port.receivers.len()).any(|lane| !self.senders.has(n, lane));
-            let replaced = || {
-                let found = Interface::find(&port.name);
-                found.map_or(true, |i| i.index != port.interface.index || !i.up)
-            };
-            if port.retry.is_none() && (deaf || replaced()) {
+            let index = port.interface.index;
+            let replaced = found.as_ref().map_or(true, |i| i.index != index || !i.up);
+            if port.retry.is_none() && (deaf || replaced) {
                 self.close(n);
+            } else if let (None, Ok(found)) = (port.retry, found) {
+                if self.follow_mtu(n, found) {
+                    back.push(n as u16);
+                }
             }
             if self.reopen(n) {
                 back.push(n as u16);
@@ -203,6 +212,24 @@ impl Ports {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone_from_slice(&self.ports.iter().map(|p| p.seen.clone()).collect::<Vec<_>>());
         back
+    }
+
+    /// Notices that the MTU of an interface has changed. Returns whether it has to be forwarded by.
+    fn follow_mtu(&mut self, n: usize, found: Interface) -> bool {
+        let port = &mut self.ports[n];
+        let (before, now) = (port.interface.mtu, found.mtu);
+        if before == now {
+            return false;
+        }
+        let name = plain(&port.name);
+        let more = if now > MTU {
+            format!("; frames above {MTU} do not fit and are lost: ip link set {name} mtu {MTU}")
+        } else {
+            String::new()
+        };
+        eprintln!("halfwink: {name}: MTU changed from {before} to {now} bytes{more}");
+        port.interface = found;
+        true
     }
 
     fn close(&mut self, n: usize) {

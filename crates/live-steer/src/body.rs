@@ -37,7 +37,9 @@ enum Chunk {
     DataLineFeed,
     /// At the start of a line of the trailers.
     Line,
-    /// Within a trailer line.
+    /// Within the name of a trailer field.
+    TrailerName,
+    /// Within the value of a trailer field.
     Trailer,
     TrailerLineFeed,
     /// Before the line feed of the last line.
@@ -179,10 +181,11 @@ impl Decoder {
             (Chunk::DataEnd, b'\r') => Chunk::DataLineFeed,
             (Chunk::DataLineFeed, b'\n') => Chunk::Size(0, 0),
             (Chunk::Line, b'\r') => Chunk::LastLineFeed,
-            (Chunk::Line, b'!'..=b'~') => {
+            (Chunk::Line | Chunk::TrailerName, byte) if is_token(byte) => {
                 self.count()?;
-                Chunk::Trailer
+                Chunk::TrailerName
             }
+            (Chunk::TrailerName, b':') => Chunk::Trailer,
             (Chunk::Trailer, b'\r') => Chunk::TrailerLineFeed,
             (Chunk::TrailerLineFeed, b'\n') => Chunk::Line,
             (Chunk::LastLineFeed, b'\n') => {
@@ -201,6 +204,11 @@ impl Decoder {
         }
         Ok(self.chunk)
     }
+}
+
+/// Returns whether a byte may be part of a field name (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Writer of a body's framing.
@@ -299,6 +307,13 @@ mod tests {
             b"0\r\n\n",
             b"0\r\nX: y\n\r\n",
             b"0\r\n X: y\r\n\r\n",
+            b"0\r\nX y\r\n\r\n",
+            b"0\r\nno colon\r\n\r\n",
+            b"0\r\nX\r\n\r\n",
+            b"0\r\n: y\r\n\r\n",
+            b"0\r\nX : y\r\n\r\n",
+            b"0\r\nX(: y\r\n\r\n",
+            b"0\r\nX: y\r\n y\r\n\r\n",
             b"0\r\n\rX",
             b"g\r\n",
         ] {

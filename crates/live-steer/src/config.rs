@@ -172,6 +172,20 @@ impl Default for Health {
 pub struct Limits {
     /// Largest number of client connections.
     pub connections: usize,
+    /// Largest number of connections of one client: an IPv4 address, or a /64 network of IPv6.
+    pub client_connections: usize,
+    /// Memory for bodies before they are steered, and for answers that clients have not taken.
+    pub memory_bytes: usize,
+    /// Part of it that one client may have.
+    pub client_memory_bytes: usize,
+    /// Bytes of one answer that wait for the client, so that the machine is free for others.
+    pub answer_bytes: usize,
+    /// Rate below which a client is dropped, in bytes/s: for bodies that it sends, with a slack of
+    /// `body_timeout_ms`, and for answers that it takes, with one of `response_timeout_ms`.
+    pub client_bytes_per_s: u64,
+    /// Time for which the requests of a client may keep machines waiting for it while others wait
+    /// for those machines. A client that takes 1 MiB/s spends none of it.
+    pub hold_ms: u64,
     /// Request line and header fields together.
     pub header_bytes: usize,
     /// Largest number of header fields.
@@ -186,10 +200,10 @@ pub struct Limits {
     pub header_timeout_ms: u64,
     /// A connection without requests.
     pub idle_timeout_ms: u64,
-    /// Between two pieces of a request's body.
+    /// Slack of a client that sends a body.
     pub body_timeout_ms: u64,
-    /// Between two pieces of a response, from a machine that is awake; and a client that takes
-    /// nothing.
+    /// Between two pieces of a response, from a machine that is awake; and the slack of a client
+    /// that takes an answer.
     pub response_timeout_ms: u64,
     /// Timeout of a connection to a machine.
     pub connect_timeout_ms: u64,
@@ -209,6 +223,12 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 10_000,
+            client_connections: 1000,
+            memory_bytes: 256 << 20,
+            client_memory_bytes: 32 << 20,
+            answer_bytes: 8 << 20,
+            client_bytes_per_s: 1024,
+            hold_ms: 500,
             header_bytes: 32 << 10,
             header_fields: 100,
             target_bytes: 8 << 10,
@@ -400,6 +420,13 @@ fn within(key: &'static str, found: u64, least: u64, most: u64) -> Result<(), Wr
 impl Limits {
     fn check(&self) -> Result<(), Wrong> {
         within("limits.connections", self.connections as u64, 1, 1 << 20)?;
+        within("limits.client_connections", self.client_connections as u64, 1, 1 << 20)?;
+        within("limits.memory_bytes", self.memory_bytes as u64, 1 << 20, 1 << 40)?;
+        let (own, all) = (self.client_memory_bytes as u64, self.memory_bytes as u64);
+        within("limits.client_memory_bytes", own, 64 << 10, all)?;
+        within("limits.answer_bytes", self.answer_bytes as u64, 64 << 10, own)?;
+        within("limits.client_bytes_per_s", self.client_bytes_per_s, 0, 1 << 40)?;
+        within("limits.hold_ms", self.hold_ms, 0, HOUR_MS)?;
         within("limits.header_bytes", self.header_bytes as u64, 256, 1 << 20)?;
         within("limits.header_fields", self.header_fields as u64, 1, MOST_FIELDS as u64)?;
         within("limits.target_bytes", self.target_bytes as u64, 16, self.header_bytes as u64)?;

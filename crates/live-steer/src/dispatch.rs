@@ -240,6 +240,11 @@ impl Dispatch {
         (machine.state == State::On).then(|| self.start + since)
     }
 
+    /// Returns whether requests wait for it.
+    pub fn has_waiting(&self, side: Side) -> bool {
+        !self.lock().machines[side as usize].queue.is_empty()
+    }
+
     /// Returns whether it cannot be reached.
     pub fn is_lost(&self, side: Side) -> bool {
         self.lock().machines[side as usize].state == State::Lost

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use halfwink_engine::Input;
@@ -35,7 +35,7 @@ fn server() -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let ((tokens, taken), (comes, came)) = (channel(), channel());
-    let taken = Arc::new(std::sync::Mutex::new(taken));
+    let taken = Arc::new(Mutex::new(taken));
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let (taken, comes) = (taken.clone(), comes.clone());
@@ -46,7 +46,7 @@ fn server() -> Server {
     Server { address, tokens, came, big }
 }
 
-fn answer(mut stream: TcpStream, taken: &std::sync::Mutex<Receiver<()>>, comes: &Sender<()>) {
+fn answer(mut stream: TcpStream, taken: &Mutex<Receiver<()>>, comes: &Sender<()>) {
     let mut seen = Vec::new();
     let mut piece = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut piece) {
@@ -92,7 +92,7 @@ fn late(server: &Server, threads: usize, clients: &[&[u8]]) -> (Steer, Vec<TcpSt
     });
     let sent = sent.collect();
     shared.drain(Instant::now() + Duration::from_secs(120));
-    let threads = threads::start(&shared, listeners).unwrap();
+    let threads = Mutex::new(threads::start(&shared, listeners).unwrap());
     (Steer { shared, address, began: [Instant::now(); 2], threads }, sent)
 }
 
@@ -112,7 +112,7 @@ fn answers(text: &str) -> usize {
 fn connections_that_nobody_has_taken_are_served() {
     for threads in [1, 2] {
         let server = server();
-        let (mut steer, clients) = late(&server, threads, &[LAST; 12]);
+        let (steer, clients) = late(&server, threads, &[LAST; 12]);
         (0..12).for_each(|_| server.tokens.send(()).unwrap());
         steer.stop();
         for client in clients {
@@ -131,7 +131,7 @@ fn connections_that_nobody_has_taken_are_served() {
 #[test]
 fn a_connection_without_a_request_is_closed_at_once() {
     let server = server();
-    let (mut steer, clients) = late(&server, 1, &[b""]);
+    let (steer, clients) = late(&server, 1, &[b""]);
     let begun = Instant::now();
     steer.stop();
     assert!(begun.elapsed() < Duration::from_secs(60));
@@ -142,7 +142,7 @@ fn a_connection_without_a_request_is_closed_at_once() {
 fn requests_behind_the_one_that_is_answered_are_served() {
     let server = server();
     let pipelined = [FIRST, FIRST, LAST].concat();
-    let (mut steer, clients) = late(&server, 1, &[&pipelined]);
+    let (steer, clients) = late(&server, 1, &[&pipelined]);
     (0..3).for_each(|_| server.tokens.send(()).unwrap());
     steer.stop();
     let text = rest(clients.into_iter().next().unwrap());
@@ -179,7 +179,7 @@ fn http2_is_served_and_told_to_go_away() {
     let fields = [0x82, 0x86, 0x84, 0x41, 1, b'h']; // GET, http, /, authority h
     request.extend_from_slice(&[0, 0, 6, 1, 0b101, 0, 0, 0, 1]); // HEADERS, the end of stream 1
     request.extend_from_slice(&fields);
-    let (mut steer, clients) = late(&server, 1, &[&request]);
+    let (steer, clients) = late(&server, 1, &[&request]);
     server.tokens.send(()).unwrap();
     let client = clients.into_iter().next().unwrap();
     let reader = std::thread::spawn(move || frames_of_a_request(client));
@@ -200,7 +200,10 @@ fn what_the_runtime_has_not_seen_yet_is_served() {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
         let lane = Lane::new(shared.clone());
-        let serving = tokio::spawn(threads::connection(lane, stream, peer));
+        let account = shared.memory.account(peer.ip());
+        let serving = tokio::spawn(async move {
+            threads::connection(lane, stream, peer, &account).await;
+        });
         client.write_all(FIRST).unwrap();
         server.tokens.send(()).unwrap();
         while shared.counts[Outcome::Answered as usize].load(std::sync::atomic::Ordering::Relaxed)
@@ -222,7 +225,7 @@ fn what_the_runtime_has_not_seen_yet_is_served() {
 #[test]
 fn what_is_not_answered_in_time_is_refused() {
     let server = server();
-    let mut steer = Steer::start(
+    let steer = Steer::start(
         config(&server, 0, 1),
         Box::new(Always::new(Side::Small)),
         [Watts::default(); 2],

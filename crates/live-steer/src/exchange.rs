@@ -2,6 +2,7 @@
 //! safe, and the head of the answer is read.
 
 use std::future::{poll_fn, Future};
+use std::net::IpAddr;
 use std::pin::{pin, Pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +13,12 @@ use halfwink_policy::steering::Side;
 use tokio::sync::futures::Notified;
 
 use super::budget;
-use super::config::{ms, Config};
+use super::config::{ms, Config, Limits};
 use super::dispatch::{Place, Ticket};
 use super::head::{self, Given};
 use super::machine::Refusal;
+use super::memory::Account;
+use super::pace::{Debt, Pace};
 use super::pipe::{Broken, READ};
 use super::shared::{Outcome, Shared};
 use super::stream::{Conn, Stream};
@@ -272,7 +275,7 @@ impl Lane {
         config: &Config,
         sending: &Sending<'_>,
         source: &mut impl Source,
-        watch: &mut Watch,
+        (watch, pace): (&mut Watch, &mut Pace),
         mut give: impl FnMut(Given<'_>),
     ) -> Result<Answer, Failure> {
         let shared = &self.shared;
@@ -305,7 +308,9 @@ impl Lane {
                 },
             };
             let whole = source.is_done();
-            match self.attempt(config, side, &mut conn, sending, source, watch, &mut give).await {
+            let patience = (&mut *watch, &mut *pace);
+            match self.attempt(config, side, &mut conn, sending, source, patience, &mut give).await
+            {
                 Ok(head) => return Ok(Answer { conn, ticket, head, generation }),
                 Err(Miss::Over(failure)) => {
                     shared.dispatch.failed(side, false);
@@ -337,7 +342,7 @@ impl Lane {
         conn: &mut Conn,
         sending: &Sending<'_>,
         source: &mut impl Source,
-        watch: &mut Watch,
+        (watch, pace): (&mut Watch, &mut Pace),
         give: &mut impl FnMut(Given<'_>),
     ) -> Result<head::Response, Miss> {
         conn.output.end().extend_from_slice(sending.bytes);
@@ -376,6 +381,16 @@ impl Lane {
                 }
                 Poll::Ready(_) => return Poll::Ready(Err(Miss::Over(BAD))),
                 Poll::Pending if !moved => {
+                    // The machine has all that the client has sent, and waits for the rest.
+                    if source.is_done() || broken.is_some() || !conn.output.is_empty() {
+                        pace.rest();
+                    } else {
+                        let slack = ms(config.limits.body_timeout_ms);
+                        let debt = Debt { slack, holds: Some(side), moved: conn.written };
+                        if pace.poll(cx, &self.shared, &config.limits, debt).is_ready() {
+                            return Poll::Ready(Err(Miss::Over(SLOW)));
+                        }
+                    }
                     return self.wait(cx, side, watch, patience).map(|()| {
                         let outcome = Outcome::GatewayTimeout;
                         Err(Miss::Over(Failure::new(504, outcome)))
@@ -414,6 +429,7 @@ impl Lane {
 }
 
 const BAD: Failure = Failure::new(502, Outcome::BadGateway);
+const SLOW: Failure = Failure::new(408, Outcome::Slow);
 
 fn push(
     cx: &mut Context<'_>,
@@ -478,19 +494,26 @@ fn answer(
 }
 
 /// A connection of a client, counted while it lasts.
-pub struct Guest(Arc<Shared>);
+pub struct Guest {
+    shared: Arc<Shared>,
+    /// Account of the client.
+    pub account: Arc<Account>,
+}
 
 impl Guest {
-    /// One more; none if there are too many.
-    pub fn welcome(shared: &Arc<Shared>, most: usize) -> Option<Guest> {
+    /// Counts one more; none if there are too many, in all or of this client.
+    pub fn welcome(shared: &Arc<Shared>, limits: &Limits, client: IpAddr) -> Option<Guest> {
+        let account = shared.memory.account(client);
         let before = shared.connections.fetch_add(1, Ordering::AcqRel);
-        let guest = Guest(shared.clone());
-        (before < most).then_some(guest)
+        let own = account.connections.fetch_add(1, Ordering::AcqRel);
+        let guest = Guest { shared: shared.clone(), account };
+        (before < limits.connections && own < limits.client_connections).then_some(guest)
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+        self.account.connections.fetch_sub(1, Ordering::AcqRel);
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -14,6 +14,8 @@ use super::config::{ms, Config};
 use super::exchange::{Answer, Lane, Sending, Source};
 use super::head::{self, Client, Given, Refused};
 use super::interim::{self, Interim};
+use super::memory::{Account, Hold};
+use super::pace::{self, Debt, Pace};
 use super::pipe::{Broken, Pipe, READ};
 use super::shared::Outcome;
 use super::stream::Conn;
@@ -27,6 +29,9 @@ pub struct Session<'a, 'b> {
     client: Client,
     conn: Conn,
     watch: Watch,
+    pace: Pace,
+    /// Memory of the body that waits for a machine, or of the answer that waits for the client.
+    hold: Hold,
     stop: Pin<&'a mut Notified<'b>>,
     /// Once it drains: how many bytes of this connection had come then.
     sent: Option<u64>,
@@ -56,7 +61,7 @@ struct Upload<'a> {
 
 impl Source for Upload<'_> {
     fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>> {
-        self.pipe.poll(cx, self.conn, to, false)
+        self.pipe.poll(cx, self.conn, to, None)
     }
 
     fn is_done(&self) -> bool {
@@ -101,13 +106,14 @@ impl<'a, 'b> Session<'a, 'b> {
         lane: &'a Lane,
         config: Arc<Config>,
         conn: Conn,
-        client: Client,
+        (client, account): (Client, &Arc<Account>),
         stop: Pin<&'a mut Notified<'b>>,
     ) -> Session<'a, 'b> {
         let watch = Watch::new(ms(config.limits.header_timeout_ms));
         let generation = lane.shared.generation();
+        let (pace, hold) = (Pace::new(account), Hold::new(account));
         let (sent, bytes) = (None, Vec::new());
-        Session { lane, config, generation, client, conn, watch, stop, sent, bytes }
+        Session { lane, config, generation, client, conn, watch, pace, hold, stop, sent, bytes }
     }
 
     /// Serves it to its end.
@@ -220,8 +226,15 @@ impl<'a, 'b> Session<'a, 'b> {
         // The head of the answer; it is the client's only once it has been understood.
         let mut out = Vec::with_capacity(512);
         let give = |part: Given<'_>| part.write(&mut out);
-        let asked = lane.exchange(&config, &sending, &mut source, &mut self.watch, give);
-        match lane.unless_given_up(self.stop.as_mut(), asked).await {
+        let patience = (&mut self.watch, &mut self.pace);
+        let asked = lane.exchange(&config, &sending, &mut source, patience, give);
+        let asked = lane.unless_given_up(self.stop.as_mut(), asked).await;
+        self.pace.rest();
+        // A machine has the body, or nobody wants it.
+        self.bytes.clear();
+        self.bytes.shrink_to(READ);
+        self.hold.keep(0);
+        match asked {
             Ok(answer) => {
                 lane.shared.count_status(answer.head.status);
                 self.answer(request, answer, &mut upload, &out).await
@@ -247,10 +260,10 @@ impl<'a, 'b> Session<'a, 'b> {
     /// Reads as much of a body as is buffered, before a machine is asked to serve it.
     async fn read_body(&mut self, upload: &mut Pipe, expects: bool) -> Result<(), Next> {
         let limits = &self.config.limits;
-        let (conn, watch, bytes) = (&mut self.conn, &mut self.watch, &mut self.bytes);
+        let (conn, bytes) = (&mut self.conn, &mut self.bytes);
+        let (pace, hold, shared) = (&mut self.pace, &mut self.hold, &self.lane.shared);
         let head = bytes.len();
-        let patience = ms(limits.body_timeout_ms);
-        watch.set(patience);
+        let slack = ms(limits.body_timeout_ms);
         let mut told = !expects;
         let done: Result<(), (u16, Outcome)> = poll_fn(|cx| loop {
             match upload.step(&mut conn.input, bytes) {
@@ -259,7 +272,12 @@ impl<'a, 'b> Session<'a, 'b> {
                 Err(_) => return Poll::Ready(Err((400, Outcome::Refused))),
             }
             if upload.is_done() || bytes.len() - head >= limits.buffer_bytes {
+                hold.keep(bytes.len());
                 return Poll::Ready(Ok(()));
+            }
+            if !hold.ask(bytes.len() + READ) {
+                shared.memory.refuse();
+                return Poll::Ready(Err((503, Outcome::Overloaded)));
             }
             if !told {
                 told = true;
@@ -269,15 +287,21 @@ impl<'a, 'b> Session<'a, 'b> {
                 return Poll::Ready(Err((0, Outcome::ClientGone)));
             }
             match conn.poll_fill(cx, READ) {
-                Poll::Ready(Ok(count)) if count > 0 => watch.set(patience),
+                Poll::Ready(Ok(count)) if count > 0 => {}
                 Poll::Ready(_) => return Poll::Ready(Err((0, Outcome::ClientGone))),
-                Poll::Pending if watch.poll(cx).is_ready() => {
-                    return Poll::Ready(Err((408, Outcome::Slow)));
+                Poll::Pending => {
+                    let debt = Debt { slack, holds: None, moved: conn.read };
+                    let late = pace.poll(cx, shared, limits, debt);
+                    return late.map(|_| Err((408, Outcome::Slow)));
                 }
-                Poll::Pending => return Poll::Pending,
             }
         })
         .await;
+        pace.rest();
+        if done.is_err() {
+            hold.keep(0);
+            *bytes = Vec::new();
+        }
         done.map_err(|(status, outcome)| {
             if status == 0 {
                 self.lane.shared.count(outcome);
@@ -315,15 +339,27 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut download = Pipe::new(framing, encoder, u64::MAX);
         let patience = ms(config.limits.response_timeout_ms);
         let (conn, watch, side) = (&mut self.conn, &mut self.watch, answer.ticket.side);
+        let (pace, hold) = (&mut self.pace, &mut self.hold);
         watch.set(patience);
         let mut moved = 0;
         let passed = poll_fn(|cx| {
             // What is left of the request; a machine that has answered may not want it.
             if !upload.is_done() {
-                let _ = upload.poll(cx, conn, &mut answer.conn, false);
+                let _ = upload.poll(cx, conn, &mut answer.conn, None);
             }
-            if let Poll::Ready(done) = download.poll(cx, &mut answer.conn, conn, true) {
+            if let Poll::Ready(done) = download.poll(cx, &mut answer.conn, conn, Some(&mut *hold)) {
                 return Poll::Ready(done.map_err(Some));
+            }
+            // The machine waits for the client to take bytes, or to send them.
+            let asks = !upload.is_done() && answer.conn.output.is_empty();
+            if download.blocked || asks || !conn.output.is_empty() {
+                let holds = (download.blocked || asks).then_some(side);
+                let debt = Debt { slack: pace::slack(&config.limits), holds, moved: conn.moved() };
+                if pace.poll(cx, shared, &config.limits, debt).is_ready() {
+                    return Poll::Ready(Err(None));
+                }
+            } else {
+                pace.rest();
             }
             let now = conn.moved() + answer.conn.moved();
             if now != moved {
@@ -374,18 +410,25 @@ impl<'a, 'b> Session<'a, 'b> {
     /// Writes all: whether it could.
     async fn flush(&mut self) -> bool {
         // Not only what waits here: TLS has a buffer of its own.
-        let patience = ms(self.config.limits.response_timeout_ms);
-        self.watch.set(patience);
-        let (conn, watch) = (&mut self.conn, &mut self.watch);
-        poll_fn(|cx| loop {
+        let (limits, shared) = (&self.config.limits, &self.lane.shared);
+        let (conn, pace, hold) = (&mut self.conn, &mut self.pace, &mut self.hold);
+        let slack = pace::slack(limits);
+        let written = poll_fn(|cx| loop {
             match conn.poll_drain(cx) {
                 Poll::Ready(Ok(_)) if conn.output.is_empty() => return Poll::Ready(true),
-                Poll::Ready(Ok(_)) => watch.set(patience),
+                Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
-                Poll::Pending => return watch.poll(cx).map(|()| false),
+                Poll::Pending => {
+                    hold.keep(conn.output.len());
+                    let debt = Debt { slack, holds: None, moved: conn.moved() };
+                    return pace.poll(cx, shared, limits, debt).map(|_| false);
+                }
             }
         })
-        .await
+        .await;
+        pace.rest();
+        hold.keep(0);
+        written
     }
 
     /// A client that still sends would not see an answer if its connection were reset: what it

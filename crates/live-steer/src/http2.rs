@@ -2,29 +2,33 @@
 
 use std::future::{poll_fn, Future};
 use std::pin::{pin, Pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
-use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use h2::{Ping, PingPong, Reason, RecvStream};
+use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::sync::futures::Notified;
+use tokio::sync::Notify;
 
-use super::body::{Encoder, Framing};
+use super::body::Framing;
 use super::config::{ms, Config, Limits};
-use super::dispatch::Ticket;
-use super::exchange::{Answer, Failure, Lane, Sending, Source};
+use super::download::Live;
+use super::exchange::{Failure, Lane, Sending};
 use super::head::{self, Client, Given, Writer};
 use super::http1::own_answer;
 use super::interim::{self, Interim};
-use super::pipe::{Broken, Pipe, READ};
+use super::memory::{Account, Hold};
+use super::pace::Pace;
+use super::pipe::READ;
 use super::shared::{Outcome, Shared};
 use super::stream::{Buffer, Conn, Stream};
+use super::upload::{lock, put, refused, Respond, Up, VIA};
 use super::watch::Watch;
 
 /// Bytes that a client may send, of one body and of all, before its window is extended.
-const WINDOW: u32 = 1 << 20;
+const WINDOW: u32 = 256 << 10;
 /// Bytes of one answer that may wait to be sent.
 const WAITING: usize = 400 << 10;
 
@@ -32,11 +36,13 @@ const WAITING: usize = 400 << 10;
 pub async fn serve(
     lane: Arc<Lane>,
     stream: Stream,
-    client: Client,
+    (client, account): (Client, &Arc<Account>),
     mut stop: Pin<&mut Notified<'_>>,
 ) {
     let config = lane.shared.config();
     let (limits, client) = (&config.limits, Arc::new(client));
+    let cut = Arc::new(Notify::new());
+    let from = From { client, account: account.clone(), cut: cut.clone() };
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(limits.streams)
@@ -61,8 +67,10 @@ pub async fn serve(
                 // What a client does wrong ends its connection; its requests have been counted.
                 let Some(Ok((request, respond))) = taken else { return };
                 busy = true;
-                tokio::spawn(answer(lane.clone(), client.clone(), request, respond));
+                tokio::spawn(answer(lane.clone(), from.clone(), request, respond));
             }
+            // At once, and without a word that would wait for the client too.
+            () = cut.notified() => return,
             () = stop.as_mut(), if !draining => {
                 draining = true;
                 conn.graceful_shutdown();
@@ -80,6 +88,15 @@ pub async fn serve(
     let _ = tokio::time::timeout(patience, poll_fn(|cx| conn.poll_closed(cx))).await;
 }
 
+/// Client and connection of a request.
+#[derive(Clone)]
+struct From {
+    client: Arc<Client>,
+    account: Arc<Account>,
+    /// Cuts the connection off, with all its requests.
+    cut: Arc<Notify>,
+}
+
 /// Waits as long as a connection may be idle: whether its client is still there.
 async fn until_silent(pings: Option<PingPong>, limits: &Limits) -> (bool, Option<PingPong>) {
     tokio::time::sleep(ms(limits.idle_timeout_ms)).await;
@@ -90,16 +107,9 @@ async fn until_silent(pings: Option<PingPong>, limits: &Limits) -> (bool, Option
     (asked && matches!(pong, Ok(Ok(_))), Some(pings))
 }
 
-/// Sender of the answer to a request.
-type Respond = Arc<Mutex<SendResponse<Bytes>>>;
-
-fn lock(respond: &Respond) -> MutexGuard<'_, SendResponse<Bytes>> {
-    respond.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 async fn answer(
     lane: Arc<Lane>,
-    client: Arc<Client>,
+    from: From,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
 ) {
@@ -107,7 +117,7 @@ async fn answer(
     lane.shared.count(Outcome::Received);
     let respond = Arc::new(Mutex::new(respond));
     let stop = pin!(lane.shared.stop.notified());
-    let passed = pass(&lane, &config, &client, request, &respond);
+    let passed = pass(&lane, &config, &from, request, &respond);
     let mut passed = pin!(lane.unless_given_up(stop, passed));
     // A client that wants no answer any more says so.
     let passed = poll_fn(|cx| match passed.as_mut().poll(cx) {
@@ -131,16 +141,10 @@ async fn answer(
 
 const GONE: Failure = Failure { status: 0, outcome: Outcome::ClientGone };
 
-const VIA: HeaderValue = HeaderValue::from_static("1.1 halfwink");
-
-const fn refused(status: u16) -> Failure {
-    Failure { status, outcome: Outcome::Refused }
-}
-
 async fn pass(
     lane: &Arc<Lane>,
     config: &Arc<Config>,
-    client: &Client,
+    from: &From,
     request: Request<RecvStream>,
     respond: &Respond,
 ) -> Result<(Response<()>, Live), Failure> {
@@ -149,7 +153,8 @@ async fn pass(
     if matches!(framing, Framing::Length(length) if length > config.limits.body_bytes) {
         return Err(refused(413));
     }
-    let client = Client { headers: config.headers.clone(), ..client.clone() };
+    let client = Client { headers: config.headers.clone(), ..(*from.client).clone() };
+    let (mut pace, mut hold) = (Pace::new(&from.account), Hold::new(&from.account));
     let mut bytes = Vec::with_capacity(512);
     write_head(&parts, framing, &client, config, &mut bytes)?;
     let expects = expects(&parts.headers)? && framing != Framing::None;
@@ -162,7 +167,7 @@ async fn pass(
         if expects {
             source.go_on();
         }
-        source.hold(&mut bytes, config).await?;
+        source.hold(&mut bytes, &lane.shared, config, (&mut pace, &mut hold)).await?;
     }
     let sending = Sending {
         bytes: &bytes,
@@ -177,7 +182,15 @@ async fn pass(
         }
         Given::Field(name, value) => put(response.headers_mut(), name, value),
     };
-    let answer = lane.exchange(config, &sending, &mut source, &mut watch, give).await?;
+    let patience = (&mut watch, &mut pace);
+    let answer = lane.exchange(config, &sending, &mut source, patience, give).await;
+    pace.rest();
+    let answer = answer.inspect_err(|failure| {
+        // It has kept a machine waiting for its body.
+        if failure.outcome == Outcome::Slow {
+            from.cut.notify_one();
+        }
+    })?;
     if config.headers.via {
         response.headers_mut().append(http::header::VIA, VIA);
     }
@@ -186,18 +199,7 @@ async fn pass(
     if let Framing::Length(length) = framing {
         response.headers_mut().insert(http::header::CONTENT_LENGTH, length.into());
     }
-    let Answer { conn, ticket, head, generation } = answer;
-    let live = Live {
-        lane: lane.clone(),
-        config: config.clone(),
-        conn,
-        ticket,
-        keep_alive: head.keep_alive,
-        generation,
-        source,
-        pipe: Pipe::new(framing, Encoder::Plain, u64::MAX),
-        watch,
-    };
+    let live = Live::new((lane, config), answer, source, (watch, pace), from.cut.clone());
     Ok((response, live))
 }
 
@@ -224,13 +226,6 @@ fn expects(headers: &HeaderMap) -> Result<bool, Failure> {
         found = true;
     }
     Ok(found)
-}
-
-fn put(headers: &mut HeaderMap, name: &str, value: &[u8]) {
-    let name = HeaderName::from_bytes(name.as_bytes());
-    if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
-        headers.append(name, value);
-    }
 }
 
 fn write_head(
@@ -283,151 +278,6 @@ fn write_head(
     Ok(())
 }
 
-/// The body of a request, and what its client gets meanwhile.
-struct Up {
-    body: RecvStream,
-    encoder: Encoder,
-    done: bool,
-    total: u64,
-    most: u64,
-    interim: Interim,
-    /// The one that is being read, if it is passed on.
-    early: Option<Response<()>>,
-    respond: Respond,
-}
-
-impl Up {
-    fn new(
-        body: RecvStream,
-        framing: Framing,
-        config: &Config,
-        interim: Interim,
-        respond: Respond,
-    ) -> Up {
-        let most = config.limits.body_bytes;
-        let done = framing == Framing::None;
-        let encoder = Encoder::of(framing);
-        Up { body, encoder, done, total: 0, most, interim, early: None, respond }
-    }
-
-    /// Tells a client that waits to send its body.
-    fn go_on(&self) {
-        let mut leave = Response::new(());
-        *leave.status_mut() = StatusCode::CONTINUE;
-        self.tell(leave);
-    }
-
-    /// An interim answer; who is not there any more does not miss it.
-    fn tell(&self, early: Response<()>) {
-        let _ = lock(&self.respond).send_informational(early);
-    }
-
-    /// Takes one piece of the body.
-    fn poll_piece(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Broken>> {
-        match self.body.poll_data(cx) {
-            Poll::Pending => Poll::Pending,
-            // Trailers may be left out (RFC 9110, section 6.5.1).
-            Poll::Ready(None) => {
-                self.done = true;
-                self.encoder.end(out);
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Some(Err(_))) => Poll::Ready(Err(Broken::Read)),
-            Poll::Ready(Some(Ok(data))) => {
-                self.total += data.len() as u64;
-                if self.total > self.most {
-                    return Poll::Ready(Err(Broken::TooLong));
-                }
-                self.encoder.piece(&data, out);
-                // It fails only where nothing more will come.
-                let _ = self.body.flow_control().release_capacity(data.len());
-                Poll::Ready(Ok(()))
-            }
-        }
-    }
-
-    /// Reads as much as is buffered, before a machine is asked to serve it.
-    async fn hold(&mut self, bytes: &mut Vec<u8>, config: &Config) -> Result<(), Failure> {
-        let limits = &config.limits;
-        let most = bytes.len() + limits.buffer_bytes;
-        while !self.done && bytes.len() < most {
-            let piece = poll_fn(|cx| self.poll_piece(cx, bytes));
-            match tokio::time::timeout(ms(limits.body_timeout_ms), piece).await {
-                Ok(Ok(())) => {}
-                Ok(Err(Broken::TooLong)) => return Err(refused(413)),
-                Ok(Err(_)) => return Err(Failure { status: 400, outcome: Outcome::ClientGone }),
-                Err(_) => return Err(Failure { status: 408, outcome: Outcome::Slow }),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Source for Up {
-    fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>> {
-        loop {
-            if !to.output.is_empty() {
-                match to.poll_drain(cx) {
-                    Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Write)),
-                    _ if !to.output.is_empty() => return Poll::Pending,
-                    _ => {}
-                }
-            }
-            if self.done {
-                return Poll::Ready(Ok(()));
-            }
-            match self.poll_piece(cx, to.output.end()) {
-                Poll::Ready(Ok(())) => {}
-                other => return other,
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.done
-    }
-
-    fn interim(&mut self, given: Given<'_>) {
-        match (given, &mut self.early) {
-            (Given::Status(code, _), _) => {
-                let mut early = Response::new(());
-                *early.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::CONTINUE);
-                self.early = self.interim.is_for_client(code).then_some(early);
-            }
-            (Given::Field(name, value), Some(early)) => put(early.headers_mut(), name, value),
-            (Given::Field(..), None) => {}
-        }
-    }
-
-    fn interim_end(&mut self) {
-        let Some(mut early) = self.early.take() else { return };
-        if self.interim.via {
-            early.headers_mut().append(http::header::VIA, VIA);
-        }
-        self.tell(early);
-    }
-
-    #[inline]
-    fn poll_interim(&mut self, cx: &mut Context<'_>) {
-        if self.interim.poll_go_on(cx) {
-            self.go_on();
-        }
-    }
-}
-
-/// An answer on its way.
-struct Live {
-    lane: Arc<Lane>,
-    config: Arc<Config>,
-    conn: Conn,
-    ticket: Ticket,
-    keep_alive: bool,
-    generation: u64,
-    source: Up,
-    pipe: Pipe,
-    watch: Watch,
-}
-
 /// An answer of the proxy's own; who is not there any more does not miss it.
 fn own(failure: Failure, respond: &Respond) {
     let Failure { status, outcome } = failure;
@@ -444,91 +294,6 @@ fn own(failure: Failure, respond: &Respond) {
     }
     if let Ok(mut body) = lock(respond).send_response(response, false) {
         let _ = body.send_data(own, true);
-    }
-}
-
-impl Live {
-    /// Sends the answer: what became of it.
-    async fn send(&mut self, response: Response<()>, respond: &Respond) -> Outcome {
-        let bodiless = self.pipe.is_done();
-        let sent = lock(respond).send_response(response, bodiless);
-        let Ok(mut to) = sent else { return Outcome::ClientGone };
-        while !self.pipe.is_done() {
-            let piece = poll_fn(|cx| self.poll_piece(cx, &mut to)).await;
-            let sent = piece.map(|piece| to.send_data(piece, self.pipe.is_done()));
-            match sent {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Outcome::ClientGone,
-                Err(outcome) => {
-                    to.send_reset(Reason::INTERNAL_ERROR);
-                    return outcome;
-                }
-            }
-        }
-        Outcome::Answered
-    }
-
-    /// Some of the body, once there is room for it.
-    fn poll_piece(
-        &mut self,
-        cx: &mut Context<'_>,
-        to: &mut SendStream<Bytes>,
-    ) -> Poll<Result<Bytes, Outcome>> {
-        if to.poll_reset(cx).is_ready() {
-            return Poll::Ready(Err(Outcome::ClientGone));
-        }
-        if !self.source.done {
-            // A machine that has answered may not want the rest.
-            let _ = self.source.poll_upload(cx, &mut self.conn);
-        }
-        to.reserve_capacity(1);
-        while to.capacity() == 0 {
-            match to.poll_capacity(cx) {
-                Poll::Ready(Some(Ok(_))) => {
-                    self.watch.set(ms(self.config.limits.response_timeout_ms));
-                }
-                Poll::Ready(_) => return Poll::Ready(Err(Outcome::ClientGone)),
-                // A client that takes nothing.
-                Poll::Pending => return self.watch.poll(cx).map(|()| Err(Outcome::Slow)),
-            }
-        }
-        let mut out = Vec::new();
-        self.step(cx, &mut out).map_ok(|()| out.into())
-    }
-
-    fn end(self, outcome: Outcome) {
-        let Live { lane, config, conn, ticket, keep_alive, generation, source, .. } = self;
-        lane.shared.count(outcome);
-        let (well, side) = (outcome == Outcome::Answered, ticket.side);
-        ticket.finish(well);
-        if well && keep_alive && source.done {
-            lane.keep(side, conn, generation, &config);
-        }
-    }
-
-    /// Some of the body, or its end.
-    fn step(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Outcome>> {
-        let patience = ms(self.config.limits.response_timeout_ms);
-        loop {
-            if self.pipe.step(&mut self.conn.input, out).is_err() {
-                return Poll::Ready(Err(Outcome::Truncated));
-            }
-            if self.pipe.is_done() || !out.is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            match self.conn.poll_fill(cx, READ) {
-                Poll::Ready(Ok(count)) if count > 0 => self.watch.set(patience),
-                Poll::Ready(_) if self.pipe.close(out).is_ok() => return Poll::Ready(Ok(())),
-                Poll::Ready(_) => return Poll::Ready(Err(Outcome::Truncated)),
-                Poll::Pending => {
-                    let side = self.ticket.side;
-                    return self
-                        .lane
-                        .wait(cx, side, &mut self.watch, patience)
-                        .map(|()| Err(Outcome::GatewayTimeout));
-                }
-            }
-        }
     }
 }
 

@@ -25,6 +25,7 @@ mod config;
 mod dispatch;
 #[cfg(test)]
 mod dispatch_tests;
+mod download;
 #[cfg(test)]
 mod drain_tests;
 mod exchange;
@@ -37,7 +38,9 @@ mod interim;
 mod interim_tests;
 mod keeper;
 mod machine;
+mod memory;
 mod meter;
+mod pace;
 mod pipe;
 mod power;
 mod report;
@@ -47,17 +50,19 @@ mod stream;
 mod tcp;
 mod threads;
 mod tls;
+mod upload;
 mod watch;
 
 pub use announce::{Announce, Announcer};
 pub use config::{Config, Headers, Limits, Mode};
+pub use memory::Waiting;
 pub use meter::{Residency, State, Watts};
 pub use report::{MachineReport, Modelled, Report};
 pub use stream::Buffer;
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,7 +87,8 @@ pub struct Steer {
     address: SocketAddr,
     /// Between which moments it did.
     began: [Instant; 2],
-    threads: Vec<JoinHandle<()>>,
+    /// Locked while it is being stopped.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Steer {
@@ -107,7 +113,7 @@ impl Steer {
         let began = [begins, Instant::now()];
         let shared = Arc::new(Shared::new(dispatch, config, tls));
         shared.config().exposed().iter().for_each(|line| shared.warn(line));
-        let threads = threads::start(&shared, listeners)?;
+        let threads = Mutex::new(threads::start(&shared, listeners)?);
         Ok(Steer { shared, address, began, threads })
     }
 
@@ -149,8 +155,9 @@ impl Steer {
 
     /// Stops: answers all that clients have sent so far, read or not, and refuses (503) what has no
     /// answer after `drain_ms`; takes no more requests; wakes who sleeps. Returns once all is done.
-    pub fn stop(&mut self) {
-        if self.threads.is_empty() {
+    pub fn stop(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.is_empty() {
             return;
         }
         let until = Instant::now() + ms(self.shared.config().limits.drain_ms);
@@ -162,11 +169,11 @@ impl Steer {
         }
         self.shared.drained.store(true, Ordering::Release);
         self.shared.stop.notify_waiters();
-        while self.threads.iter().any(|t| !t.is_finished()) {
+        while threads.iter().any(|t| !t.is_finished()) {
             self.shared.stop.notify_waiters();
             std::thread::sleep(Duration::from_millis(1));
         }
-        for thread in self.threads.drain(..) {
+        for thread in threads.drain(..) {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
@@ -180,10 +187,12 @@ impl Steer {
             && self.shared.connections.load(Ordering::Acquire) == 0
     }
 
-    /// Returns whether all its threads are running.
+    /// Returns whether all its threads are running, and nothing stops it.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !self.threads.is_empty() && self.threads.iter().all(|t| !t.is_finished())
+        // Locked: it is being stopped.
+        let Ok(threads) = self.threads.try_lock() else { return false };
+        !threads.is_empty() && threads.iter().all(|t| !t.is_finished())
     }
 
     /// Returns the report up to now.

@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 
 use super::body::{BadBody, Decoder, Encoder, Framing};
+use super::memory::Hold;
 use super::stream::{Buffer, Conn};
 
 /// A body on its way.
@@ -14,6 +15,8 @@ pub struct Pipe {
     total: u64,
     most: u64,
     finished: bool,
+    /// The machine waits for the client alone: nothing more may be held for it.
+    pub blocked: bool,
 }
 
 /// Error of a transfer, by side.
@@ -51,7 +54,7 @@ impl Pipe {
     pub fn new(framing: Framing, encoder: Encoder, most: u64) -> Pipe {
         let decoder = Decoder::new(framing);
         let finished = framing == Framing::None;
-        Pipe { decoder, encoder, total: 0, most, finished }
+        Pipe { decoder, encoder, total: 0, most, finished, blocked: false }
     }
 
     /// All has been taken from where it comes.
@@ -123,8 +126,8 @@ impl Pipe {
         }
     }
 
-    /// Goes on as far as it can; ready once all has been taken and written. With `eager` as soon
-    /// as all has been taken.
+    /// Goes on as far as it can; ready once all has been taken and written. With `hold` ready as
+    /// soon as all has been taken: what cannot be written waits, as far as `hold` has room.
     ///
     /// # Errors
     /// As [`Broken`] says.
@@ -133,28 +136,47 @@ impl Pipe {
         cx: &mut Context<'_>,
         from: &mut Conn,
         to: &mut Conn,
-        eager: bool,
+        mut hold: Option<&mut Hold>,
     ) -> Poll<Result<(), Broken>> {
+        self.blocked = false;
         loop {
             if to.output.is_empty() {
                 match self.poll_straight(cx, &mut from.input, to) {
                     Poll::Ready(Ok(true)) => continue,
                     Poll::Ready(Ok(false)) => {}
                     Poll::Ready(Err(broken)) => return Poll::Ready(Err(broken)),
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending if hold.is_none() => return Poll::Pending,
+                    // It is copied, so that more can be read.
+                    Poll::Pending => {}
                 }
             }
-            if to.output.len() < WINDOW {
+            let room = hold.as_ref().map_or(to.output.len() < WINDOW, |hold| {
+                // A body without bytes ends here, too.
+                let fits = hold.bytes().max(WINDOW);
+                from.input.is_empty() || to.output.len() + from.input.len() <= fits
+            });
+            let room = room || to.output.is_empty();
+            if room {
                 self.step(&mut from.input, to.output.end())?;
             }
-            if self.finished && eager {
+            if self.finished && hold.is_some() {
                 return Poll::Ready(Ok(()));
             }
             if !to.output.is_empty() {
                 if let Poll::Ready(Err(_)) = to.poll_drain(cx) {
                     return Poll::Ready(Err(Broken::Write));
                 }
-                if to.output.len() >= WINDOW || (self.finished && !to.output.is_empty()) {
+                if let Some(hold) = hold.as_deref_mut() {
+                    let left = to.output.len();
+                    let more = from.input.len().max(READ_MORE);
+                    if left == 0 {
+                        hold.keep(0);
+                    } else if !hold.ask_for_answer(left + more) {
+                        hold.keep(left);
+                        self.blocked = true;
+                        return Poll::Pending;
+                    }
+                } else if to.output.len() >= WINDOW || (self.finished && !to.output.is_empty()) {
                     return Poll::Pending;
                 }
             }

@@ -10,6 +10,7 @@ use halfwink_policy::steering::Side;
 use serde::Serialize;
 
 use super::machine::Counts;
+use super::memory::Waiting;
 use super::meter::{Meter, Residency, State};
 use super::shared::{Outcome, Shared};
 
@@ -28,6 +29,8 @@ pub struct Report {
     pub statuses: BTreeMap<&'static str, u64>,
     /// Connections of clients now.
     pub connections: usize,
+    /// Memory that waits for clients.
+    pub memory: Waiting,
     /// Time from a request's arrival until a worker had it.
     pub queueing: Latency,
     /// Time from a request's arrival until the end of its answer from the machine.
@@ -149,6 +152,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
             .map(|(n, c)| (c, shared.classes[n].load(Ordering::Relaxed)))
             .collect(),
         connections: shared.connections.load(Ordering::Relaxed),
+        memory: shared.memory.waiting(),
         queueing: Latency::of(&queueing),
         total: Latency::of(&total),
         machines: BTreeMap::from([("small", small), ("big", big)]),

@@ -11,6 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::config::Config;
 use super::dispatch::Dispatch;
+use super::memory::Memory;
 
 /// Between two lines that say the same lack.
 const BETWEEN: Duration = Duration::from_secs(10);
@@ -32,6 +33,8 @@ pub struct Shared {
     pub drained: AtomicBool,
     /// Tells those that wait.
     pub stop: Notify,
+    /// Memory that waits for clients.
+    pub memory: Arc<Memory>,
     /// Number of client connections.
     pub connections: AtomicUsize,
     /// Counters of outcomes.
@@ -116,8 +119,11 @@ impl Outcome {
 impl Shared {
     /// Creates the state at the start.
     pub fn new(dispatch: Arc<Dispatch>, config: Config, tls: Option<TlsAcceptor>) -> Shared {
+        let memory = Arc::new(Memory::default());
+        memory.limit(&config.limits);
         Shared {
             dispatch,
+            memory,
             config: Mutex::new(Arc::new(config)),
             generation: AtomicU64::new(0),
             tls: Mutex::new(tls),
@@ -141,6 +147,7 @@ impl Shared {
 
     /// Sets a new description.
     pub fn set_config(&self, config: Config) {
+        self.memory.limit(&config.limits);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         self.generation.fetch_add(1, Ordering::Release);
     }

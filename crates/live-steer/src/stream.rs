@@ -201,6 +201,12 @@ impl Buffer {
         debug_assert!(self.from <= self.bytes.len());
         if self.from >= self.bytes.len() {
             self.clear();
+        } else if self.from > Buffer::KEPT && self.from >= self.len() {
+            // Amortised: as many bytes have been taken as are moved.
+            self.compact();
+            if self.bytes.capacity() / 4 > self.bytes.len() {
+                self.bytes.shrink_to(self.bytes.len() * 2);
+            }
         }
     }
 
@@ -220,11 +226,18 @@ impl Buffer {
     /// Returns the end of the buffer, for appending.
     #[inline]
     pub fn end(&mut self) -> &mut Vec<u8> {
+        if self.from >= self.len() {
+            self.compact();
+        }
+        &mut self.bytes
+    }
+
+    /// Moves the bytes to the front of their memory.
+    fn compact(&mut self) {
         if self.from > 0 {
             self.bytes.drain(..self.from);
             self.from = 0;
         }
-        &mut self.bytes
     }
 }
 

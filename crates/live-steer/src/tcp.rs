@@ -53,7 +53,7 @@ pub async fn serve(lane: &Lane, mut client: Conn) {
             }
             let (from, to) =
                 if n == 0 { (&mut client, &mut machine) } else { (&mut machine, &mut client) };
-            match pipe.poll(cx, from, to, false) {
+            match pipe.poll(cx, from, to, None) {
                 Poll::Ready(Ok(())) => closed[n] = to.poll_close(cx).is_ready(),
                 Poll::Ready(Err(Broken::Read | Broken::Write)) if n == 0 => {
                     return Poll::Ready(Outcome::ClientGone);

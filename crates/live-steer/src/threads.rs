@@ -18,12 +18,16 @@ use super::config::{ms, Mode};
 use super::exchange::{Guest, Lane};
 use super::head::Client;
 use super::http1::{own_answer, Session};
+use super::memory::Account;
 use super::shared::{Outcome, Shared};
 use super::stream::{Conn, Stream};
 use super::{http2, keeper, tcp};
 
 /// Connections that wait to be taken, at most, at each listener.
 const BACKLOG: u32 = 4096;
+
+/// Between two looks whether freed memory is worth returning to the system.
+const RETURN: Duration = Duration::from_secs(1);
 
 /// A listener for each thread, all at one address.
 pub fn listen(
@@ -74,6 +78,13 @@ pub fn start(
                 tokio::spawn(keeper::keep(shared.clone(), side));
             }
             tokio::spawn(keeper::keep_time(shared.clone()));
+            let memory = shared.memory.clone();
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(RETURN).await;
+                    memory.trim();
+                }
+            });
             shared.until_drained().await;
             keeper::wake_all(&shared).await;
         });
@@ -156,7 +167,7 @@ fn accept(lane: &Arc<Lane>, stream: TcpStream, peer: SocketAddr) {
     let shared = &lane.shared;
     let config = shared.config();
     shared.count(Outcome::Accepted);
-    let Some(guest) = Guest::welcome(shared, config.limits.connections) else {
+    let Some(guest) = Guest::welcome(shared, &config.limits, peer.ip()) else {
         shared.count(Outcome::TooMany);
         if config.mode == Mode::Http && config.tls.is_none() {
             let mut answer = Vec::new();
@@ -170,12 +181,16 @@ fn accept(lane: &Arc<Lane>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     let lane = lane.clone();
     tokio::spawn(async move {
-        let _guest = guest;
-        connection(lane, stream, peer).await;
+        connection(lane, stream, peer, &guest.account).await;
     });
 }
 
-pub(super) async fn connection(lane: Arc<Lane>, stream: TcpStream, peer: SocketAddr) {
+pub(super) async fn connection(
+    lane: Arc<Lane>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    account: &Arc<Account>,
+) {
     let config = lane.shared.config();
     if config.mode == Mode::Tcp {
         return tcp::serve(&lane, Conn::new(Stream::Tcp(stream))).await;
@@ -204,8 +219,8 @@ pub(super) async fn connection(lane: Arc<Lane>, stream: TcpStream, peer: SocketA
     };
     if is_h2 {
         let stream = http2::rewound(conn);
-        http2::serve(lane.clone(), stream, client, stop).await;
+        http2::serve(lane.clone(), stream, (client, account), stop).await;
     } else {
-        Session::new(&lane, config, conn, client, stop).serve().await;
+        Session::new(&lane, config, conn, (client, account), stop).serve().await;
     }
 }

@@ -32,6 +32,11 @@ impl Watch {
         }
     }
 
+    /// Moves the deadline later by `by`, up to `most` from now.
+    pub fn extend(&mut self, by: Duration, most: Duration) {
+        self.due = (self.due + by).min(Instant::now() + most);
+    }
+
     /// Returns ready once the deadline has passed.
     #[inline]
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -16,7 +16,7 @@ use halfwink_live_block::vhost::Vhost;
 use halfwink_live_block::{advise, raise_descriptor_limit, EventLog, Listen, Server, Setting};
 use halfwink_policy::completion::CompletionPolicy;
 use halfwink_techniques::block::{make, Made, LIVE_BLOCK};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 /// Lines of the event log that may wait to be written.
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// A block device over NBD. SIGTERM or SIGINT ends it in good order; SIGHUP is refused.
 #[derive(Parser)]
-#[command(name = "halfwink-block")]
+#[command(name = "halfwink-block", version)]
 struct Arguments {
     /// Measures what it costs here to have another CPU complete, prints that as JSON, and ends.
     #[arg(long)]
@@ -225,19 +225,23 @@ fn open_log(path: Option<&Path>, header: &Header) -> Result<Option<(Live, EventL
 
 fn signals() -> Result<Receiver<i32>, Failed> {
     let wrong = |e: std::io::Error| Failed::Run(format!("signals: {e}"));
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(wrong)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(wrong)?;
     let (tell, hear) = mpsc::channel();
     let body = move || signals.forever().take_while(|&s| tell.send(s).is_ok()).for_each(drop);
     std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(wrong)?;
     Ok(hear)
 }
 
-/// Waits for a signal, and says whether it ends the program. SIGHUP does not, since there is no
-/// description to read again; its default action would leave the socket behind.
+/// Waits for a signal, and says whether it ends the program. SIGHUP, SIGUSR1 and SIGUSR2 do not:
+/// there is no description to read again, and their default action would leave the socket behind.
 fn told_to_end(signals: &Receiver<i32>, most: Duration) -> bool {
     match signals.recv_timeout(most) {
         Ok(SIGHUP) => {
             eprintln!("halfwink-block: no description to read again; all stays as it was");
+            false
+        }
+        Ok(SIGUSR1 | SIGUSR2) => {
+            eprintln!("halfwink-block: SIGUSR1 and SIGUSR2 change nothing; all stays as it was");
             false
         }
         Ok(_) | Err(RecvTimeoutError::Disconnected) => true,

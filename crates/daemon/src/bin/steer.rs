@@ -14,7 +14,7 @@ use halfwink_techniques::Descriptions;
 ///
 /// SIGTERM or SIGINT ends it in good order; SIGHUP reads the description again. Watts are modelled.
 #[derive(Parser)]
-#[command(name = "halfwink-steer")]
+#[command(name = "halfwink-steer", version)]
 struct Arguments {
     #[command(flatten)]
     options: Options,

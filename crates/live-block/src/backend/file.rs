@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::device::{append, Backend, Extent, Way};
 use super::rings::Rings;
@@ -48,12 +49,14 @@ pub struct File {
 }
 
 impl File {
-    /// Opens one; its size stays what it is now.
+    /// Opens one; its size stays what it is now. It is locked (`flock`) until it is closed: for
+    /// this server alone, or with `read_only` for servers that only read.
     ///
     /// # Errors
-    /// The system's, or it is empty.
+    /// The system's, it is empty, or another server has it open.
     pub fn open(path: &Path, read_only: bool) -> io::Result<File> {
         let mut file = OpenOptions::new().read(true).write(!read_only).open(path)?;
+        lock(&file, read_only)?;
         // A block device's length is where its end is.
         let size = file.seek(SeekFrom::End(0))?;
         if size == 0 {
@@ -126,6 +129,40 @@ impl File {
             offset += count;
         }
         Ok(())
+    }
+}
+
+/// Time for which a lock is tried again. The kernel frees that of a killed server only when it has
+/// taken down its io_uring, a moment after the process is gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Locks an image. Two servers that write one image destroy the file system in it.
+fn lock(file: &fs::File, read_only: bool) -> io::Result<()> {
+    let how = if read_only { libc::LOCK_SH } else { libc::LOCK_EX };
+    let until = Instant::now() + PATIENCE;
+    let error = loop {
+        // SAFETY: plain numbers.
+        if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::WouldBlock || Instant::now() >= until {
+            break error;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    match error.raw_os_error() {
+        Some(libc::EWOULDBLOCK) => {
+            let why = if read_only {
+                "another server writes it, expected an image that none writes"
+            } else {
+                "another server has it open, expected an image that none has (or --read-only, all)"
+            };
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+        }
+        // A file system without locks.
+        Some(libc::EOPNOTSUPP | libc::ENOLCK) => Ok(()),
+        _ => Err(error),
     }
 }
 
