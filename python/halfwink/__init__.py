@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, collected, run, run_part
+    from halfwink.sweep_plan import StudyPlan, plan_study
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
 
@@ -90,6 +91,7 @@ _HOMES = {
     "RequestProfile": "request_profile",
     "ServiceProfile": "service",
     "StorageCalibration": "block_calibration",
+    "StudyPlan": "sweep_plan",
     "StudyRun": "studies",
     "IdleGaps": "idle_gaps",
     "Switching": "switching",
@@ -119,6 +121,7 @@ _HOMES = {
     "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
+    "plan_study": "sweep_plan",
     "preheat_experiments": "preheat_world",
     "preheat_simulation": "preheat",
     "record": "recorder",
@@ -171,6 +174,7 @@ __all__ = [
     "Segregation",
     "ServiceProfile",
     "StorageCalibration",
+    "StudyPlan",
     "StudyRun",
     "Switching",
     "__version__",
@@ -197,6 +201,7 @@ __all__ = [
     "open",
     "os_profile",
     "os_profiles",
+    "plan_study",
     "preheat_experiments",
     "preheat_simulation",
     "profile",

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from halfwink import cold_start, designs, idle_periods, reading, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
+from halfwink.cli import sweeps
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import (
     plain,
@@ -171,6 +172,7 @@ def run(
     study: str,
     *,
     executor: str = "local",
+    plan: Annotated[bool, Parameter(negative="")] = False,
     part: str | None = None,
     collect: Annotated[bool, Parameter(negative="")] = False,
     log: Log = None,
@@ -188,8 +190,11 @@ def run(
         Name of a study, or a TOML file.
     executor
         local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    plan
+        Run nothing: jobs, CPU hours and parts, for as many parts as --part says.
     part
-        Only a part of it, for arrays of jobs: 3/200. All parts may share a folder.
+        Only a part of it, for arrays of jobs: 3/200, or missing: what no part has done. All parts
+        may share a folder.
     collect
         Run nothing: tables and report of a study of which all parts have run.
     log
@@ -207,9 +212,11 @@ def run(
         No progress, no messages.
     """
     folder = place(out or OUT / slug("run", study))
+    if plan:
+        return sweeps.show_plan(study, part, folder, json=json)
     how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
     if part is not None:
-        return _run_part(study, _part(part), folder, how, quiet=quiet)
+        return sweeps.run_part(study, part, folder, how, quiet=quiet)
     if collect:
         done = studies.collected(study, out=folder)
     else:
@@ -235,24 +242,6 @@ def _front(done: studies.StudyRun, folder: Place) -> str:
     where = f"halfwink query {folder} 'select * from {designs.TABLE} where on_front'"
     front = table["on_front"].sum()
     return f"{front} of {table.height} runs trade {' against '.join(columns)}: {where}"
-
-
-def _run_part(
-    study: str, part: tuple[int, int], folder: Place, how: dict[str, Any], *, quiet: bool
-) -> int:
-    name = f"{Path(study).stem} {part[0]}/{part[1]}"
-    with progress_bar(f"run {name}", quiet=quiet) as progress:
-        count = studies.run_part(study, part, out=folder, progress=progress, **how)
-    more = f"when all are: halfwink run {study} -o {folder} --collect"
-    say(f"{name}: {count} results in {folder / 'runs'}; {more}", quiet=quiet)
-    return 0
-
-
-def _part(text: str) -> tuple[int, int]:
-    which, slash, of = text.partition("/")
-    if not (slash and which.isdecimal() and of.isdecimal()):
-        raise HalfwinkError(f"--part {text}: expected a part and how many there are, as 3/200")
-    return int(which), int(of)
 
 
 def capture(
