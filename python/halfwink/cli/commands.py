@@ -26,7 +26,7 @@ from halfwink.cli.console import (
     progress_bar,
     say,
 )
-from halfwink.cli.results import draw, print_results
+from halfwink.cli.results import FigureOptions, Plot, draw, print_figure, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
@@ -62,6 +62,9 @@ def compare(
     executor: str = "local",
     table: str | None = None,
     log: Log = None,
+    plot: Plot = None,
+    style: str = "paper",
+    width: str = "column",
     out: OutFolder = None,
     fresh: Fresh = False,
     wide: Wide = False,
@@ -100,6 +103,12 @@ def compare(
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
     out
         Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
     fresh
@@ -111,6 +120,7 @@ def compare(
     quiet
         No progress, no messages.
     """
+    figure = FigureOptions(plot, style, width)
     window = _window(timeline)
     if world is None:
         world = comparing.default_world(
@@ -149,6 +159,7 @@ def compare(
         )
         seconds = time.monotonic() - begun
     draw(folder, ", ".join(workloads) + f" on {on}", results)
+    print_figure(results, (), figure, quiet=quiet)
     if json:
         print_json("compare", comparing.as_json(results))
     elif table is not None:
@@ -176,6 +187,9 @@ def run(
     part: str | None = None,
     collect: Annotated[bool, Parameter(negative="")] = False,
     log: Log = None,
+    plot: Plot = None,
+    style: str = "paper",
+    width: str = "column",
     out: OutFolder = None,
     fresh: Fresh = False,
     wide: Wide = False,
@@ -200,6 +214,12 @@ def run(
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
     out
         Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
     fresh
@@ -211,6 +231,7 @@ def run(
     quiet
         No progress, no messages.
     """
+    figure = FigureOptions(plot, style, width)
     folder = place(out or OUT / slug("run", study))
     if plan:
         return sweeps.show_plan(study, part, folder, json=json)
@@ -223,6 +244,7 @@ def run(
         with progress_bar(f"run {Path(study).stem}", quiet=quiet) as progress:
             done = studies.run(study, out=folder, progress=progress, **how)
     draw(folder, done.study["title"], done.results, done.study["plots"])
+    print_figure(done.results, done.study["plots"], figure, quiet=quiet)
     if json:
         print_json("run", {"study": done.study["title"], "runs": done.results.runs.to_dicts()})
     else:
@@ -306,7 +328,13 @@ def capture(
 
 
 def report(
-    folder: str, *, index: Annotated[bool, Parameter(negative="")] = False, quiet: Quiet = False
+    folder: str,
+    *,
+    index: Annotated[bool, Parameter(negative="")] = False,
+    plot: Plot = None,
+    style: str = "paper",
+    width: str = "column",
+    quiet: Quiet = False,
 ) -> int:
     """Draw the HTML report of a finished run again, or a page that links those of many.
 
@@ -316,9 +344,16 @@ def report(
         Folder of the results, or its URL.
     index
         The page: FOLDER/index.html lists each run in the folder and below, latest first.
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
     quiet
         No messages.
     """
+    figure = FigureOptions(plot, style, width)
     where = place(folder)
     if index:
         if not isinstance(where, Path):
@@ -331,6 +366,7 @@ def report(
     results = open_results(where)
     study = study_of(where)
     draw(where, study["title"], results, study["plots"])
+    print_figure(results, study["plots"], figure, quiet=quiet)
     say(f"report: {where / 'report.html'}", quiet=quiet)
     return 0
 

@@ -156,6 +156,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "report": (
         ("out", "report.html, drawn again"),
+        ("out --plot figure.pdf", "a figure for a column of a paper, with its caption"),
         ("halfwink-out --index", "a page that links all runs in a folder"),
     ),
     "completion": (("zsh", "a script for zsh"),),
