@@ -574,7 +574,7 @@ impl Library {
 
     /// Key, amount and unit of work, and pace of each job; or the first error.
     fn plan(&self, py: Python<'_>, jobs: Vec<NamedJob>) -> PyResult<Vec<PlannedJob>> {
-        planned(py, &self.0, jobs)
+        planned(py, &self.0, jobs).map_err(py_error)
     }
 }
 

@@ -3,8 +3,6 @@
 use halfwink_study as study;
 use pyo3::prelude::*;
 
-use crate::library::py_error;
-
 /// Names and values of settings.
 pub(crate) type Settings = Vec<(String, String)>;
 
@@ -18,7 +16,7 @@ pub(crate) fn planned(
     py: Python<'_>,
     library: &study::Library,
     jobs: Vec<NamedJob>,
-) -> PyResult<Vec<PlannedJob>> {
+) -> Result<Vec<PlannedJob>, study::StudyError> {
     let job = |(world, workload, machine, technique, set, options)| study::Job {
         world,
         workload,
@@ -29,7 +27,7 @@ pub(crate) fn planned(
     };
     let jobs: Vec<study::Job> = jobs.into_iter().map(job).collect();
     let plain = |found: Result<study::Planned, study::StudyError>| {
-        let study::Planned { key, work, pace } = found.map_err(py_error)?;
+        let study::Planned { key, work, pace } = found?;
         Ok((key, work.amount, work.unit, pace))
     };
     py.detach(|| library.plan(&jobs)).into_iter().map(plain).collect()
