@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, collected, run, run_part
+    from halfwink.sweep_plan import StudyPlan, plan_study
     from halfwink.targets import reproduce
 
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
@@ -80,6 +81,7 @@ _HOMES = {
     "RequestProfile": "request_profile",
     "ServiceProfile": "service",
     "StorageCalibration": "block_calibration",
+    "StudyPlan": "sweep_plan",
     "StudyRun": "studies",
     "IdleGaps": "idle_gaps",
     "__version__": "_core",
@@ -105,6 +107,7 @@ _HOMES = {
     "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
+    "plan_study": "sweep_plan",
     "preheat_simulation": "preheat",
     "record": "recorder",
     "replay": "logs",
@@ -153,6 +156,7 @@ __all__ = [
     "Segregation",
     "ServiceProfile",
     "StorageCalibration",
+    "StudyPlan",
     "StudyRun",
     "__version__",
     "advise",
@@ -175,6 +179,7 @@ __all__ = [
     "open",
     "os_profile",
     "os_profiles",
+    "plan_study",
     "preheat_simulation",
     "profile",
     "record",

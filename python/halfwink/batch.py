@@ -10,6 +10,7 @@ from pathlib import Path
 from halfwink.executors import Executor, Submits, executor_of
 from halfwink.jobs import Job, Planned, plan
 from halfwink.logs import paths
+from halfwink.parts import deal, distinct
 from halfwink.store import RunStore, temporary_store
 
 #: Jobs that share a run at most: beyond, a run that ends and the next worker matter more.
@@ -57,12 +58,9 @@ def run_jobs(
         Interrupted, KeyboardInterrupt: the run was stopped; what was finished is kept.
     """
     planned = plan(jobs)
-    # Equal jobs (a workload named twice) are run once.
-    first: dict[str, int] = {}
-    for number, job in enumerate(planned):
-        first.setdefault(job.key, number)
     again = fresh or log is not None
-    ours = list(first.values()) if part is None else _of_part(planned, list(first.values()), part)
+    which, parts = part or (1, 1)
+    ours = deal(planned, parts)[which - 1] if part is not None else distinct(planned)
     there = set[str]() if again else store.present([planned[number].key for number in ours])
     missing = [number for number in ours if planned[number].key not in there]
     state = _State(planned, missing, len(ours), progress)
@@ -80,14 +78,8 @@ def run_jobs(
         for number, tables in runs:
             store.save(planned[number].key, tables)
             state.finish(number)
+    store.pack()
     return planned
-
-
-def _of_part(
-    planned: Sequence[Planned], numbers: Sequence[int], part: tuple[int, int]
-) -> list[int]:
-    which, of = part
-    return [number for share in _shares(planned, numbers)[which - 1 :: of] for number in share]
 
 
 def _shares(planned: Sequence[Planned], missing: Sequence[int]) -> list[list[int]]:

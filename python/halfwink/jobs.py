@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from halfwink.library import library
 #: Values to set, by path.
 Settings = Mapping[str, object]
 Pairs = tuple[tuple[str, str], ...]
+#: Jobs that are prepared at once.
+AT_ONCE = 4096
 
 
 def pairs(values: Settings | Iterable[tuple[str, object]] | None) -> Pairs:
@@ -103,15 +104,25 @@ def plan(jobs: Iterable[Job]) -> list[Planned]:
     Raises:
         HalfwinkError: the first name or value that cannot be, in one line.
     """
-    return [_planned(job.prepare()) for job in jobs]
+    found: list[Planned] = []
+    # Jobs of one mutant go to the native module together; not all, so that memory stays small.
+    waiting: list[Job] = []
 
+    def work_off() -> None:
+        if waiting:
+            told = [
+                (job.world, job.workload, job.machine, job.technique, job.set, job.options)
+                for job in waiting
+            ]
+            found.extend(
+                Planned(key, work, sys.intern(unit), pace and sys.intern(pace))
+                for key, work, unit, pace in library(waiting[0].mutant).plan(told)
+            )
+            waiting.clear()
 
-def _planned(job: _core.PreparedJob) -> Planned:
-    work, unit = job.work()
-    pace = job.pace()
-    return Planned(job.key(), work, sys.intern(unit), pace and _digest(pace))
-
-
-def _digest(text: str) -> str:
-    """Short, since there is one for each of thousands of jobs."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    for job in jobs:
+        if waiting and (len(waiting) == AT_ONCE or job.mutant != waiting[0].mutant):
+            work_off()
+        waiting.append(job)
+    work_off()
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,6 +128,21 @@ class Results:
         limits = [limit for name in shown for limit in ends(name)]
         known = [name for name in limits if name in runs.columns and runs[name].count() > 0]
         return runs.select(*IDENTITY, *shown, *known)
+
+    def to_pandas(self, table: str = RUN) -> Any:
+        """Returns a table as a ``pandas.DataFrame``.
+
+        Raises:
+            HalfwinkError: there is no such table; or pandas or pyarrow is missing, with the line
+                that adds them.
+        """
+        try:
+            for module in ("pandas", "pyarrow"):
+                import_module(module)
+        except ImportError as error:
+            line = "to_pandas needs pandas and pyarrow; run: pip install 'halfwink[pandas]'"
+            raise HalfwinkError(f"{line} ({error})") from None
+        return self.named(table).to_pandas()
 
     def verdict(self) -> Verdict:
         """Returns the verdict in sentences: the winner, its cost, and its gain over idle states."""

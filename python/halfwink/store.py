@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from halfwink import packs
 from halfwink.errors import RunError
 from halfwink.files import Place, make_folder, place, write_whole
+from halfwink.packs import Packs
 from halfwink.remote import Remote
 
 #: A table of the native module: name, kind (text, integer, real) and values of each column.
@@ -27,10 +29,11 @@ _log = logging.getLogger("halfwink")
 
 
 class RunStore:
-    """Finished runs in a folder, one file each: ``KEY.json``, there only when it is whole.
+    """Finished runs in a folder: ``KEY.json``, there only when it is whole, or a line of a pack.
 
-    A file is one JSON object: ``schema``, ``sha256`` (of the bytes of the tables), ``tables``. It
-    holds nothing but what the job determines, so equal jobs give equal bytes on any host.
+    A result is one JSON object: ``schema``, ``sha256`` (of the bytes of the tables), ``tables``. It
+    holds nothing but what the job determines, so equal jobs give equal bytes on any host. A command
+    that saves many moves them into packs (`halfwink.packs`); at a URL each stays an object.
     What the host took is appended to ``host.jsonl``, a line for each run; at a URL, where nothing
     can be appended to, it is a file for each run in ``host``.
     """
@@ -42,6 +45,9 @@ class RunStore:
             HalfwinkError: the URL is of a kind that cannot be reached, in one line.
         """
         self.folder = place(folder)
+        self._packs = None if isinstance(self.folder, Remote) else Packs(self.folder)
+        #: Results that this command saved and did not pack yet.
+        self._loose: list[str] = []
 
     def _path(self, key: str) -> Place:
         return self.folder / f"{key}.json"
@@ -54,11 +60,23 @@ class RunStore:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            return False
+            return self._is_packed(key)
         except OSError as error:
             _log.warning("%s: %s; computed again", path, error.strerror)
             return False
         return _is_whole(path, content)
+
+    def _is_packed(self, key: str) -> bool:
+        if self._packs is None:
+            return False
+        try:
+            copies = list(self._packs.contents(key, look=False))
+        except OSError as error:
+            _log.warning("%s: %s; computed again", self.folder, error.strerror)
+            return False
+        if any(_body(content) is not None for content in copies):
+            return True
+        return any(_is_whole(self._path(key), content) for content in copies)
 
     def present(self, keys: Sequence[str]) -> set[str]:
         """Returns those of some keys of which `has` is true.
@@ -67,6 +85,7 @@ class RunStore:
             RunError: the URL does not answer; one line.
         """
         if not isinstance(self.folder, Remote):
+            self._look()
             return {key for key in keys if self.has(key)}
         try:
             # Most of what is asked for is not there: that takes one question, not one for each.
@@ -75,6 +94,13 @@ class RunStore:
             raise RunError(f"{self.folder}: {error.strerror}") from error
         there = [key for key in keys if f"{key}.json" in names]
         return {key for key, content in self._each(there) if _is_whole(self._path(key), content)}
+
+    def _look(self) -> None:
+        try:
+            if self._packs is not None:
+                self._packs.look()
+        except OSError as error:
+            raise RunError(f"{self.folder}: {error.strerror}") from error
 
     def loaded(self, keys: Iterable[str]) -> Generator[Tables]:
         """The results with these keys, in their order; raises RunError as `load` does."""
@@ -99,6 +125,9 @@ class RunStore:
         try:
             content = path.read_bytes()
         except OSError as error:
+            for content in self._packs.contents(key) if self._packs is not None else ():
+                if _body(content) is not None:
+                    return _tables(path, content)
             raise RunError(f"{path}: {error.strerror}") from error
         return _tables(path, content)
 
@@ -110,10 +139,24 @@ class RunStore:
             body = json.dumps(result, separators=(",", ":")).encode()
             write_whole(self._path(key), _head(body) + body + b"}")
             self._note_host(key, tables.get(HOST, []))
+            self._loose.append(key)
+            if len(self._loose) >= packs.MOST:
+                self.pack()
         except OSError as error:
             # Of a full disk the library names no file.
             where = error.filename or self._path(key)
             raise RunError(f"{where}: cannot keep a result: {error.strerror}") from error
+
+    def pack(self) -> None:
+        """Packs what this command saved, if that is much; raises RunError if the disk refuses."""
+        if self._packs is None or len(self._loose) < packs.LEAST:
+            return
+        try:
+            self._packs.pack(self._loose)
+        except OSError as error:
+            where = error.filename or self.folder
+            raise RunError(f"{where}: cannot pack results: {error.strerror}") from error
+        self._loose = []
 
     def _note_host(self, key: str, columns: Columns) -> None:
         line = json.dumps({"key": key, HOST: columns}) + "\n"

@@ -17,12 +17,15 @@ from halfwink.designs import run_adaptive
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
 from halfwink.files import Place, place, write_whole
-from halfwink.jobs import Job, pairs, plan
+from halfwink.jobs import Job, Planned, pairs, plan
 from halfwink.library import build_id, library
+from halfwink.parts import check_part, lost_parts, note_parts, noted_parts
 from halfwink.results import STUDY_FILE, Results, collect
 from halfwink.store import RunStore, temporary_store
 from halfwink.timeline import write_timeline
 
+#: Lost parts that are named.
+NAMED = 20
 _log = logging.getLogger("halfwink")
 
 
@@ -99,7 +102,7 @@ def run(
 
 def run_part(
     name: str,
-    part: tuple[int, int],
+    part: tuple[int, int] | None,
     *,
     out: Place | str,
     executor: Executor | Submits | None = None,
@@ -109,8 +112,9 @@ def run_part(
 ) -> int:
     """Runs one part of a study, for arrays of jobs on a cluster: the third of 200 is ``(3, 200)``.
 
-    Results are kept in ``out/runs``, which all parts may share; when all are there `collected`
-    makes tables of them.
+    Parts are equal in expected work, as far as jobs allow. Results are kept in ``out/runs``, which
+    all parts may share; when all are there `collected` makes tables of them. Without a part it runs
+    all that is missing.
 
     Returns:
         How many results of this part are there now.
@@ -118,11 +122,9 @@ def run_part(
     Raises:
         HalfwinkError, RunError: see `run`; or there is no such part.
     """
-    which, of = part
-    if not 1 <= which <= of:
-        raise HalfwinkError(
-            f"part {which}/{of}: expected 1/{max(of, 1)} to {max(of, 1)}/{max(of, 1)}"
-        )
+    if part is not None:
+        check_part(part)
+        note_parts(place(out), part[1])
     last = [0]
 
     def count(told: Progress) -> None:
@@ -141,7 +143,7 @@ def collected(name: str, *, out: Place | str) -> StudyRun:
 
     Raises:
         HalfwinkError: the study, or something it names, cannot be; one line.
-        RunError: a result is not there, with how many are not.
+        RunError: a result is not there, with how many are not, and which parts they are of.
     """
     study = library().study(name)
     store, jobs = RunStore(place(out) / "runs"), study_jobs(name)
@@ -152,10 +154,22 @@ def collected(name: str, *, out: Place | str) -> StudyRun:
     if missing:
         first = missing[0]
         where = f"{first.technique} on {first.workload} ({first.machine})"
-        raise RunError(f"{out}: {len(missing)} of {len(keys)} runs are not there, first {where}")
+        lost = _lost(planned, there, noted_parts(place(out)))
+        count = f"{len(missing)} of {len(keys)} runs"
+        raise RunError(f"{out}: {count} are not there, first {where}{lost}")
     results = collect(jobs, planned, store, study["baseline"], study["baseline_machine"])
     keep(place(out), results, study["text"])
     return StudyRun(study, results)
+
+
+def _lost(planned: Sequence[Planned], there: set[str], parts: int | None) -> str:
+    """Names the lost parts, and what runs them."""
+    if parts is None:
+        return ""
+    lost = lost_parts(planned, there, parts)
+    named = ", ".join(f"{which}/{parts}" for which in lost[:NAMED])
+    more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
+    return f"; of the parts {named}{more}: run them again, or `--part missing`"
 
 
 def keep(folder: Place, results: Results, study: str) -> None:

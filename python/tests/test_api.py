@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -20,6 +21,22 @@ def test_compare_gives_frames_and_a_chart():
     assert table["energy_saving_pct"][0] == 0
     assert results.ledger.filter(technique="tap")["energy_j"].sum() > 0
     assert results.chart().to_dict()["layer"]
+
+
+def test_without_pandas_the_line_that_adds_it_is_said(monkeypatch: pytest.MonkeyPatch):
+    results = hw.compare("alu", techniques=["tap"], instructions=10_000)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(hw.HalfwinkError, match=r"run: pip install 'halfwink\[pandas\]'"):
+        results.to_pandas()
+
+
+def test_a_table_becomes_a_frame_of_pandas():
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    results = hw.compare("alu", techniques=["tap"], instructions=10_000)
+    frame = results.to_pandas("run")
+    assert list(frame["technique"]) == ["always-on", "tap"]
+    assert frame["energy_j"].dtype == "float64"
 
 
 def test_families_and_all_stand_for_many():

@@ -273,7 +273,7 @@ jobs = [
 with tempfile.TemporaryDirectory() as folder:
     store = RunStore(Path(folder))
     results = collect(jobs, run_jobs(jobs, store), store, "always-on")
-    files = len(list(Path(folder).glob("*.json")))
+    files = len(list(Path(folder).iterdir()))
 print(json.dumps({
     "keys": len(keys),
     "runs": results.runs.height,
@@ -294,14 +294,17 @@ def many(descriptors: int, toys: int, traced: int) -> dict[str, float]:
 
 def test_two_thousand_jobs_need_few_descriptors():
     found = many(64, 2_000, 2_000)
-    assert (found["runs"], found["files"], found["keys"]) == (2_000, 2_000, 2_000)
+    assert (found["runs"], found["keys"]) == (2_000, 2_000)
+    # Packs, and what the host took.
+    assert found["files"] == 3
     assert found["mib"] < 500
 
 
 @pytest.mark.full("long")
 def test_ten_thousand_jobs_on_all_traces():
     found = many(64, 10_000, 10_000)
-    assert (found["runs"], found["files"], found["keys"]) == (10_000, 10_000, 10_000)
+    assert (found["runs"], found["keys"]) == (10_000, 10_000)
+    assert found["files"] == 11
     assert found["mib"] < 500
     # Prepared jobs are not kept.
     assert found["prepared_mib"] < 100

@@ -68,7 +68,8 @@ def there(system: Any, root: str) -> dict[str, bytes]:
     names = [*system.ls(root, detail=False), *system.ls(f"{root}/runs", detail=False)]
     names = [name for name in names if name.endswith((".parquet", ".json"))]
     found = {name.rpartition("/")[2]: system.cat_file(name) for name in names}
-    return {name: data for name, data in found.items() if name != "host.parquet"}
+    other = ("host.parquet", "parts.json")
+    return {name: data for name, data in found.items() if name not in other}
 
 
 def test_a_text_is_a_path_or_a_url():

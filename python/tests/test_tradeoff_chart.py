@@ -37,7 +37,10 @@ BOXES = """
 ready.then(() => {
   const box = (part) => { const r = part.getBoundingClientRect();
     return [r.left, r.top, r.right, r.bottom]; };
-  const seen = (part) => getComputedStyle(part).opacity > 0 && part.getAttribute("opacity") !== "0";
+  // The winner's ring is no point.
+  const isRing = (part) => ["transparent", "none", null].includes(part.getAttribute("fill"));
+  const seen = (part) => getComputedStyle(part).opacity > 0 && part.getAttribute("opacity") !== "0"
+    && !isRing(part);
   const names = [...document.querySelectorAll("#chart1 .mark-text.role-mark text")];
   const points = [...document.querySelectorAll("#chart1 .mark-symbol.role-mark path")];
   show({

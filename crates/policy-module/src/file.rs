@@ -70,6 +70,7 @@ fn row(opened: Opened) -> Technique {
         },
         parameters: about.parameters,
         make,
+        unread: &[],
         module: Some(module),
     }
 }

@@ -18,6 +18,7 @@ mod live_router;
 #[cfg(feature = "live")]
 mod live_steer;
 mod pdn;
+mod planning;
 #[cfg(feature = "live")]
 mod programs;
 #[cfg(feature = "live")]

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::pdn::Network;
+use crate::planning::{planned, NamedJob, PlannedJob, Settings};
 use crate::router::Router;
 use crate::server::Server;
 use crate::switching::Switching;
@@ -575,13 +576,12 @@ impl Library {
         let job = study::Job { world, workload, machine, technique, set, options };
         job.prepare(&self.0).map(PreparedJob).map_err(py_error)
     }
+
+    /// Key, amount and unit of work, and pace of each job; or the first error.
+    fn plan(&self, py: Python<'_>, jobs: Vec<NamedJob>) -> PyResult<Vec<PlannedJob>> {
+        planned(py, &self.0, jobs).map_err(py_error)
+    }
 }
-
-/// Names and values of settings.
-type Settings = Vec<(String, String)>;
-
-/// A job as plain things.
-type NamedJob = (String, String, String, String, Settings, Settings);
 
 /// Tables by name, each a list of (name, kind, values).
 pub(crate) fn tables<'py, 'a>(

@@ -1,5 +1,7 @@
 //! Hybrid servers.
 
+use std::sync::Arc;
+
 use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -8,7 +10,7 @@ use crate::library::{from_json, json, py_error, Library};
 
 /// A hybrid server, read.
 #[pyclass(frozen)]
-pub(crate) struct Server(pub(crate) study::ServerInfo);
+pub(crate) struct Server(pub(crate) Arc<study::ServerInfo>);
 
 #[pymethods]
 impl Server {

@@ -21,6 +21,8 @@ mod replay;
 mod study;
 mod table;
 mod target;
+#[cfg(test)]
+mod unread_tests;
 mod world;
 mod worlds;
 
@@ -35,7 +37,7 @@ pub use library::{Library, MachineInfo, WorkloadInfo};
 pub use live_circuits::LiveFabric;
 pub use logs::Logs;
 pub use mutant::{Breaks, Mutant};
-pub use prepared::{run_together, PreparedJob};
+pub use prepared::{run_together, Planned, PreparedJob};
 pub use replay::{beside, replay};
 pub use study::{Plot, Study};
 pub use table::{Column, Head, Kind, Short, Table, Value};

@@ -1,5 +1,6 @@
 //! Where machines and workloads are found.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +35,8 @@ struct Kept {
     /// Generated services, latest last.
     services: Vec<Arc<WarmService>>,
     machines: HashMap<MachineKey, Arc<MachineInfo>>,
+    /// Hybrid servers, of a type that their world knows.
+    servers: HashMap<MachineKey, (Stamps, Arc<dyn Any + Send + Sync>)>,
     /// Flows of files, latest last.
     flows: Kind<FlowsKey, Traffic>,
     /// Block I/Os of files, likewise.
@@ -49,6 +52,9 @@ pub(crate) type FlowsKey = (u64, u16, u16);
 
 /// Name and values of a machine, and its file as it was.
 type MachineKey = (String, Vec<(String, String)>, Option<Stamp>);
+
+/// Files that a description names, as they were.
+type Stamps = Vec<(PathBuf, Stamp)>;
 
 /// Machines that are kept; a sweep rarely comes back to one after so many others.
 const MACHINES: usize = 512;
@@ -153,6 +159,35 @@ impl Library {
         }
         kept.machines.insert(key, Arc::clone(&read));
         Ok(read)
+    }
+
+    /// Reads a hybrid server as `read` does, or returns it as it was read: a sweep of seeds names
+    /// one server a hundred thousand times. `read` lists the files that the server names.
+    pub(crate) fn kept_server<T: Any + Send + Sync>(
+        &self,
+        (name, path): (&str, &Path),
+        values: &[(String, String)],
+        read: impl FnOnce() -> Result<(Vec<PathBuf>, T), StudyError>,
+    ) -> Result<Arc<T>, StudyError> {
+        let key = (name.to_owned(), values.to_vec(), Stamp::of(path).ok());
+        let is_same =
+            |(path, stamp): &(PathBuf, Stamp)| Stamp::of(path).is_ok_and(|now| now == *stamp);
+        if let Some((files, known)) = self.kept().servers.get(&key) {
+            if let (true, Ok(known)) = (files.iter().all(is_same), Arc::clone(known).downcast()) {
+                return Ok(known);
+            }
+        }
+        let (files, server) = read()?;
+        let stamps =
+            files.into_iter().filter_map(|path| Some((path.clone(), Stamp::of(&path).ok()?)));
+        let (stamps, server) = (stamps.collect(), Arc::new(server));
+        let mut kept = self.kept();
+        if kept.servers.len() >= MACHINES {
+            kept.servers.clear();
+        }
+        let kept_server: Arc<dyn Any + Send + Sync> = server.clone();
+        kept.servers.insert(key, (stamps, kept_server));
+        Ok(server)
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {

@@ -11,6 +11,7 @@ use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
 use crate::logs::Logs;
+use crate::parallel::parallel;
 use crate::table::{Table, Value};
 use crate::world::{Control, Prepared, Settings, Tables, Work, World};
 use crate::worlds::list::{command_of, world};
@@ -25,7 +26,32 @@ pub struct PreparedJob {
     choice: Choice,
     technique: String,
     options: String,
+    /// The description with values that its runs do not read, where there are such values.
+    described: Option<String>,
     pub(crate) prepared: Box<dyn Prepared>,
+}
+
+/// A job before it runs.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The key of its result, see [`PreparedJob::key`].
+    pub key: String,
+    /// The amount of work.
+    pub work: Work,
+    /// A digest of its pace, see [`PreparedJob::pace`].
+    pub pace: Option<String>,
+}
+
+impl Library {
+    /// Finds what jobs name, on all host cores, and keeps nothing that was opened for them.
+    #[must_use]
+    pub fn plan(&self, jobs: &[Job]) -> Vec<Result<Planned, StudyError>> {
+        parallel(jobs, |job| {
+            let job = job.prepare(self)?;
+            let pace = job.pace().map(|pace| format!("{:032x}", xxh3_128(pace.as_bytes())));
+            Ok(Planned { key: job.key(), work: job.work(), pace })
+        })
+    }
 }
 
 impl Job {
@@ -40,11 +66,21 @@ impl Job {
         let settings = job.settings(world)?;
         let (choice, options) = (settings.choice.clone(), settings.options.to_string());
         let paths: Vec<String> = settings.machine.iter().map(|(path, _)| path.clone()).collect();
-        let prepared = world
+        let mut read = settings.clone();
+        read.machine.retain(|(path, _)| choice.reads(path));
+        let mut prepared = world
             .prepare(library, job, settings)
             .map_err(|error| option_meant(world, &paths, error))?;
+        let mut described = None;
+        // Played without the values that it does not read, a baseline is one run for all of them.
+        if read.machine.len() < paths.len() {
+            if let Ok(without) = world.prepare(library, job, read) {
+                described = Some(prepared.machine_text().to_owned());
+                prepared = without;
+            }
+        }
         let technique = choice.to_string();
-        Ok(PreparedJob { job: self.clone(), choice, technique, options, prepared })
+        Ok(PreparedJob { job: self.clone(), choice, technique, options, described, prepared })
     }
 
     pub(crate) fn settings(&self, world: &dyn World) -> Result<Settings, StudyError> {
@@ -114,10 +150,10 @@ impl PreparedJob {
         self.prepared.work()
     }
 
-    /// The machine description as it will be used.
+    /// The machine description with all values that were set.
     #[must_use]
     pub fn machine_text(&self) -> &str {
-        self.prepared.machine_text()
+        self.described.as_deref().unwrap_or_else(|| self.prepared.machine_text())
     }
 
     /// Plays it: the world's tables, and `host` with what the host took, which no kept result

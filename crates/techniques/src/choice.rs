@@ -123,6 +123,15 @@ impl Choice {
         names.into_iter().any(file_name::is_file)
     }
 
+    /// Returns whether its runs may depend on a value of a machine, by path.
+    #[must_use]
+    pub fn reads(&self, path: &str) -> bool {
+        let is_under = |section: &str| {
+            path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        !self.parts().all(|part| part.technique.unread.iter().any(|section| is_under(section)))
+    }
+
     /// Returns whether a policy of it is in a file of the user's.
     #[must_use]
     pub fn has_module(&self) -> bool {

@@ -37,6 +37,9 @@ pub struct Technique {
     pub available: Available,
     /// The parameters that can be chosen.
     pub parameters: &'static [Parameter],
+    /// Values of machines that no run under it reads, by path or section. Jobs that differ in
+    /// nothing else share one result.
+    pub unread: &'static [&'static str],
     /// The constructor of its policy or change, by family.
     pub make: Make,
     /// The file that its policy is in; none of the listed techniques has one.

@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.bed.day import Day
+from halfwink.report.palette import TECHNIQUES
 
 #: Rows of the chart: column, title, scale.
 PANELS = (
@@ -14,7 +15,7 @@ PANELS = (
     ("modelled_w", "watts, modelled", "linear"),
     ("p99_us", "p99 (us)", "log"),
 )
-COLOURS = {"live": "#d1603d", "simulated": "#2a6fbb", "offered": "#8a8f98"}
+COLOURS = {"live": TECHNIQUES[3], "simulated": TECHNIQUES[1], "offered": TECHNIQUES[0]}
 
 
 def chart(day: Day) -> alt.VConcatChart:

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from halfwink import cold_start, designs, idle_periods, reading, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
+from halfwink.cli import sweeps
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import (
     plain,
@@ -25,7 +26,7 @@ from halfwink.cli.console import (
     progress_bar,
     say,
 )
-from halfwink.cli.results import draw, print_results
+from halfwink.cli.results import FigureOptions, Plot, draw, print_figure, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
@@ -61,6 +62,9 @@ def compare(
     executor: str = "local",
     table: str | None = None,
     log: Log = None,
+    plot: Plot = None,
+    style: str = "paper",
+    width: str = "column",
     out: OutFolder = None,
     fresh: Fresh = False,
     wide: Wide = False,
@@ -99,6 +103,12 @@ def compare(
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
     out
         Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
     fresh
@@ -110,6 +120,7 @@ def compare(
     quiet
         No progress, no messages.
     """
+    figure = FigureOptions(plot, style, width)
     window = _window(timeline)
     if world is None:
         world = comparing.default_world(
@@ -148,6 +159,7 @@ def compare(
         )
         seconds = time.monotonic() - begun
     draw(folder, ", ".join(workloads) + f" on {on}", results)
+    print_figure(results, (), figure, quiet=quiet)
     if json:
         print_json("compare", comparing.as_json(results))
     elif table is not None:
@@ -171,9 +183,13 @@ def run(
     study: str,
     *,
     executor: str = "local",
+    plan: Annotated[bool, Parameter(negative="")] = False,
     part: str | None = None,
     collect: Annotated[bool, Parameter(negative="")] = False,
     log: Log = None,
+    plot: Plot = None,
+    style: str = "paper",
+    width: str = "column",
     out: OutFolder = None,
     fresh: Fresh = False,
     wide: Wide = False,
@@ -188,13 +204,22 @@ def run(
         Name of a study, or a TOML file.
     executor
         local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    plan
+        Run nothing: jobs, CPU hours and parts, for as many parts as --part says.
     part
-        Only a part of it, for arrays of jobs: 3/200. All parts may share a folder.
+        Only a part of it, for arrays of jobs: 3/200, or missing: what no part has done. All parts
+        may share a folder.
     collect
         Run nothing: tables and report of a study of which all parts have run.
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
     out
         Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
     fresh
@@ -206,16 +231,20 @@ def run(
     quiet
         No progress, no messages.
     """
+    figure = FigureOptions(plot, style, width)
     folder = place(out or OUT / slug("run", study))
+    if plan:
+        return sweeps.show_plan(study, part, folder, json=json)
     how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
     if part is not None:
-        return _run_part(study, _part(part), folder, how, quiet=quiet)
+        return sweeps.run_part(study, part, folder, how, quiet=quiet)
     if collect:
         done = studies.collected(study, out=folder)
     else:
         with progress_bar(f"run {Path(study).stem}", quiet=quiet) as progress:
             done = studies.run(study, out=folder, progress=progress, **how)
     draw(folder, done.study["title"], done.results, done.study["plots"])
+    print_figure(done.results, done.study["plots"], figure, quiet=quiet)
     if json:
         print_json("run", {"study": done.study["title"], "runs": done.results.runs.to_dicts()})
     else:
@@ -235,24 +264,6 @@ def _front(done: studies.StudyRun, folder: Place) -> str:
     where = f"halfwink query {folder} 'select * from {designs.TABLE} where on_front'"
     front = table["on_front"].sum()
     return f"{front} of {table.height} runs trade {' against '.join(columns)}: {where}"
-
-
-def _run_part(
-    study: str, part: tuple[int, int], folder: Place, how: dict[str, Any], *, quiet: bool
-) -> int:
-    name = f"{Path(study).stem} {part[0]}/{part[1]}"
-    with progress_bar(f"run {name}", quiet=quiet) as progress:
-        count = studies.run_part(study, part, out=folder, progress=progress, **how)
-    more = f"when all are: halfwink run {study} -o {folder} --collect"
-    say(f"{name}: {count} results in {folder / 'runs'}; {more}", quiet=quiet)
-    return 0
-
-
-def _part(text: str) -> tuple[int, int]:
-    which, slash, of = text.partition("/")
-    if not (slash and which.isdecimal() and of.isdecimal()):
-        raise HalfwinkError(f"--part {text}: expected a part and how many there are, as 3/200")
-    return int(which), int(of)
 
 
 def capture(
@@ -317,7 +328,13 @@ def capture(
 
 
 def report(
-    folder: str, *, index: Annotated[bool, Parameter(negative="")] = False, quiet: Quiet = False
+    folder: str,
+    *,
+    index: Annotated[bool, Parameter(negative="")] = False,
+    plot: Plot = None,
+    style: str = "paper",
+    width: str = "column",
+    quiet: Quiet = False,
 ) -> int:
     """Draw the HTML report of a finished run again, or a page that links those of many.
 
@@ -327,9 +344,16 @@ def report(
         Folder of the results, or its URL.
     index
         The page: FOLDER/index.html lists each run in the folder and below, latest first.
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
     quiet
         No messages.
     """
+    figure = FigureOptions(plot, style, width)
     where = place(folder)
     if index:
         if not isinstance(where, Path):
@@ -342,6 +366,7 @@ def report(
     results = open_results(where)
     study = study_of(where)
     draw(where, study["title"], results, study["plots"])
+    print_figure(results, study["plots"], figure, quiet=quiet)
     say(f"report: {where / 'report.html'}", quiet=quiet)
     return 0
 

@@ -25,6 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "run": (
         ("gating -o out", "a study that comes along; the same line goes on"),
         ("my.toml --executor local:2", "a file of your own, on two cores"),
+        ("my.toml --plan", "what it will cost: jobs, CPU hours, parts"),
         ("my.toml --part 3/200 -o shared", "a part, for arrays of jobs on a cluster"),
         ("my.toml --collect -o shared", "tables and report when all parts have run"),
         ("my.toml -o s3://bucket/sweep", "results in an object store, by s3fs"),
@@ -155,6 +156,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "report": (
         ("out", "report.html, drawn again"),
+        ("out --plot figure.pdf", "a figure for a column of a paper, with its caption"),
         ("halfwink-out --index", "a page that links all runs in a folder"),
     ),
     "completion": (("zsh", "a script for zsh"),),

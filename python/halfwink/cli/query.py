@@ -13,9 +13,10 @@ from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.results import Results, open_results, sql_tables
+from halfwink.typesetting import latex, markdown
 
 #: Endings of files, by which their format is chosen.
-ENDINGS = (".parquet", ".csv")
+ENDINGS = (".parquet", ".csv", ".md", ".tex")
 
 
 def query(
@@ -39,14 +40,14 @@ def query(
     sql
         Query to run, such as "select technique, avg(power_w) from runs group by technique".
     out
-        File for the answer: .parquet or .csv.
+        File for the answer: .parquet, .csv, .md (Markdown) or .tex (LaTeX, booktabs).
     json
         Print one JSON document.
     quiet
         No messages.
     """
     if out is not None and out.suffix not in ENDINGS:
-        raise HalfwinkError(f"{out}: expected a name that ends in {' or '.join(ENDINGS)}")
+        raise HalfwinkError(f"{out}: expected a name that ends in {', '.join(ENDINGS)}")
     results = open_results(folder)
     if sql is None:
         if out is not None or json:
@@ -58,6 +59,10 @@ def query(
         file = io.BytesIO()
         if out.suffix == ".csv":
             formula_safe(found).write_csv(file)
+        elif out.suffix == ".tex":
+            file.write(latex(found).encode())
+        elif out.suffix == ".md":
+            file.write(markdown(found).encode())
         else:
             found.write_parquet(file)
         write_whole(out, file.getvalue())

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from halfwink import studies
 from halfwink.cli import placement, sides
+from halfwink.cli.console import claim, plain, print_table, say, wide_out
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import plain, print_table, wide_out
+from halfwink.errors import HalfwinkError
 from halfwink.files import Place
 from halfwink.results import STUDY_FILE, Results
 from halfwink.summary import summarize
+
+Plot = Annotated[Path | None, Parameter(name="--plot")]
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """The options of a figure, checked before anything is played."""
+
+    plot: Path | None
+    style: str
+    width: str
+
+    def __post_init__(self) -> None:
+        if self.plot is not None:
+            from halfwink.report.figures import check
+
+            check(self.plot, self.style, self.width)
+
 
 #: Columns of words.
 LEFT = ("workload", "machine", "technique", "needs", "breaks")
@@ -86,6 +109,27 @@ def _narrowed(
 def _folded(heading: str, width: int) -> str:
     """The heading in two lines where one is wider than what stands below."""
     return heading if len(heading) <= width else heading.replace(" ", "\n", 1)
+
+
+def print_figure(
+    results: Results, plots: Sequence[dict[str, Any]], ask: FigureOptions, *, quiet: bool
+) -> None:
+    """Draws the figure that answers into a file, if one was named, and prints its caption.
+
+    Raises:
+        HalfwinkError: the file cannot be written.
+    """
+    if ask.plot is None:
+        return
+    from halfwink.report.figures import figure_of, save_figure
+
+    claim(ask.plot, ask.plot, quiet=quiet)
+    figure = figure_of(results, list(plots))
+    try:
+        save_figure(figure, ask.plot, ask.style, ask.width)
+    except OSError as error:
+        raise HalfwinkError(f"{ask.plot}: {error.strerror}") from error
+    say(f"figure: {ask.plot}; caption: {figure.caption}", quiet=quiet)
 
 
 def draw(folder: Place, title: str, results: Results, plots: Sequence[dict[str, Any]] = ()) -> None:

@@ -10,40 +10,33 @@ import polars as pl
 
 from halfwink.errors import HalfwinkError
 from halfwink.relate import KEYS, ends
+from halfwink.report.palette import (
+    DASHES,
+    MANY_PARTS,
+    PARTS,
+    SHAPES,
+    colours_of,
+    numbers_of,
+)
 from halfwink.results import Results, sweep_columns
 from halfwink.saw_tooth import rules
 from halfwink.summary import has_assumed, is_shown
 
-#: Techniques in a fixed order of colours, so that a technique looks the same in every report.
-TECHNIQUE_COLOURS = {
-    "always-on": "#8a8f98",
-    "idle-gate": "#b59b3b",
-    "mapg-counter": "#d1603d",
-    "tap": "#2a6fbb",
-    "oracle": "#2f8f5b",
-}
-#: Of all others, as many as a world has techniques: two of a colour would be one to the eye.
-SPARE_COLOURS = [
-    *("#7b4fa3", "#4aa5a5", "#c2578f", "#6b7d2b", "#34495e", "#e08a3c", "#5b9bd5", "#8c4a2f"),
-    *("#9fb83c", "#d64550", "#1f7a5a", "#a98be0", "#b8860b", "#7a8fa6", "#e58fc0", "#3c3cb4"),
-]
-
 #: What the ledger's rows are grouped into, from the bottom of a stack.
-ENERGY_GROUPS = {
-    "work": "#2f6db3",
-    "leakage and clock while running": "#7fb0dd",
-    "stalled": "#d1603d",
-    "idle": "#e3b23c",
-    "gated": "#5aa469",
-    "gating and waking": "#9b59b6",
-    "unused cores": "#c9ccd1",
-    "shared cache": "#8d99a6",
-    "memory": "#5d6772",
-}
+ENERGY_GROUPS: dict[str, str] = dict(
+    zip(
+        (
+            *("work", "leakage and clock while running", "stalled", "idle", "gated"),
+            *("gating and waking", "unused cores", "shared cache", "memory"),
+        ),
+        PARTS,
+        strict=True,
+    )
+)
 
 
 #: Most slowdowns are hundredths of a per cent, some are whole ones: linear about zero, then not.
-SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False)
+SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False, padding=14)
 AXIS = alt.Axis(tickCount=6)
 #: Bars of so many runs can be told apart; the table has all.
 PANELS = 24
@@ -54,12 +47,33 @@ SPLIT = alt.Header(labelExpr="split(datum.value, '\\n')")
 def technique_scale(results: Results, *, baseline: bool = True) -> alt.Scale:
     """The colour of each technique: the same in every chart of these results, with the baseline or
     without."""
-    names = results.runs["technique"].unique(maintain_order=True).to_list()
-    spare = iter(SPARE_COLOURS * len(names))
-    colours = {name: TECHNIQUE_COLOURS.get(name) or next(spare) for name in names}
+    names = order(results)
+    colours = colours_of(names)
     if not baseline:
         del colours[results.baseline]
-    return alt.Scale(domain=list(colours), range=list(colours.values()))
+    shown = [name for name in names if name in colours]
+    return alt.Scale(domain=shown, range=[colours[name] for name in shown])
+
+
+def technique_shape(results: Results, *, baseline: bool = True) -> alt.Shape:
+    """The shape of each technique's points, which tells techniques apart without colours."""
+    names, numbers = _marks(results, len(SHAPES), baseline=baseline)
+    scale = alt.Scale(domain=names, range=[SHAPES[n] for n in numbers])
+    return alt.Shape("technique:N", scale=scale, title="technique")
+
+
+def technique_dash(results: Results) -> alt.StrokeDash:
+    """The dash of each technique's lines, likewise."""
+    names, numbers = _marks(results, len(DASHES), baseline=True)
+    scale = alt.Scale(domain=names, range=[DASHES[n] for n in numbers])
+    return alt.StrokeDash("technique:N", scale=scale, title="technique")
+
+
+def _marks(results: Results, kinds: int, *, baseline: bool) -> tuple[list[str], list[int]]:
+    names = order(results)
+    pairs = zip(names, numbers_of(names, kinds), strict=True)
+    shown = [pair for pair in pairs if baseline or pair[0] != results.baseline]
+    return [name for name, _ in shown], [number for _, number in shown]
 
 
 def colour_scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
@@ -98,7 +112,10 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
     )
     points = base.mark_point(size=90, filled=True, opacity=0.85)
     zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#bbb").encode(y="zero:Q")
-    layers: list[alt.Chart] = [zero, points]
+    layers: list[alt.Chart] = [
+        zero,
+        points.encode(shape=technique_shape(results, baseline=False)),
+    ]
     if runs["workload"].n_unique() > 1:
         shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
         layers[1] = points.encode(shape=shape)
@@ -127,8 +144,10 @@ def energy_stack(results: Results) -> alt.FacetChart:
     groups = sums["group"].unique().sort().to_list()
     stack = [name for name in ENERGY_GROUPS if name in groups]
     stack += [name for name in groups if name not in ENERGY_GROUPS]
-    spare = iter(SPARE_COLOURS * len(stack))
-    colours = {name: ENERGY_GROUPS.get(name) or next(spare) for name in stack}
+    own = PARTS if len(stack) <= len(PARTS) else MANY_PARTS
+    spare = iter(own * len(stack))
+    known = all(name in ENERGY_GROUPS for name in stack)
+    colours = {name: ENERGY_GROUPS[name] if known else next(spare) for name in stack}
     data = (
         sums.join(totals.unique(KEYS), on=KEYS, nulls_equal=True)
         .join(units.unique([*KEYS, "technique"]), on=[*KEYS, "technique"], nulls_equal=True)
@@ -142,7 +161,7 @@ def energy_stack(results: Results) -> alt.FacetChart:
     joules = [] if has_assumed(results.runs) else ["uj_per_unit", "unit_of_work"]
     return (
         alt.Chart(data)
-        .mark_bar()
+        .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("technique:N", sort=order(results), title=None),
             y=alt.Y("sum(share_pct):Q", title="energy (% of baseline), modelled"),
@@ -205,6 +224,7 @@ def slots(results: Results) -> alt.VConcatChart:
                 x=alt.X(f"{when}:Q", title=SLOT_TIMES[when]),
                 y=alt.Y(f"{curve}:Q", title=SLOT_CURVES[curve]),
                 color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
+                strokeDash=technique_dash(results),
                 detail=["machine:N", "set:N"],
                 tooltip=[*KEYS, "technique", when, curve],
             )
@@ -230,6 +250,8 @@ def by_issuers(results: Results) -> alt.LayerChart | alt.FacetChart:
             x=alt.X("issuers:Q", title="CPUs that issue"),
             y=alt.Y("iops:Q", title="I/Os a second (modelled)"),
             color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
+            strokeDash=technique_dash(results),
+            shape=technique_shape(results),
             detail=["machine:N", "set:N"],
             tooltip=[*KEYS, "technique", *columns],
         )

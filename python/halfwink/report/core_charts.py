@@ -7,30 +7,30 @@ import polars as pl
 
 from halfwink.relate import KEYS
 from halfwink.report.charts import SPLIT, colour_scale, order, panel_facet, panelled, panels
+from halfwink.report.palette import MANY_PARTS, PARTS, TECHNIQUES
 from halfwink.results import Results
 
-CAUSES = {
-    "base": "#2f6db3",
-    "dependency": "#7fb0dd",
-    "branch": "#9b59b6",
-    "fetch-stall": "#e3b23c",
-    "l2-stall": "#f0a868",
-    "l3-stall": "#e07b53",
-    "remote-stall": "#c0517a",
-    "memory-stall": "#b93a32",
-    "tlb-stall": "#3fa7a0",
-    "store-stall": "#6b7d2b",
-    "system": "#4a4f57",
-    "core-switch": "#1d2733",
-}
+#: What cycles go into, from the bottom of a stack.
+CAUSES: dict[str, str] = dict(
+    zip(
+        (
+            *("base", "dependency", "branch", "fetch-stall", "l2-stall", "l3-stall"),
+            *("remote-stall", "memory-stall", "tlb-stall", "store-stall", "system"),
+            "core-switch",
+        ),
+        MANY_PARTS,
+        strict=True,
+    )
+)
+#: What cores do, likewise.
 STATES = {
-    "active": "#2f6db3",
-    "stalled": "#d1603d",
-    "idle": "#e3b23c",
-    "gating": "#c39bd3",
-    "gated": "#5aa469",
-    "charging": "#9b59b6",
-    "restoring": "#6c3483",
+    "active": PARTS[0],
+    "stalled": PARTS[2],
+    "idle": PARTS[3],
+    "gating": PARTS[5],
+    "gated": PARTS[4],
+    "charging": PARTS[6],
+    "restoring": PARTS[7],
 }
 
 
@@ -57,7 +57,7 @@ def cpi_stack(results: Results) -> alt.FacetChart:
     )
     return (
         alt.Chart(data)
-        .mark_bar()
+        .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("mode:N", title=None, sort=["user", "kernel"]),
             y=alt.Y("sum(cpi):Q", title="cycles per instruction, modelled"),
@@ -83,7 +83,7 @@ def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt
     data = data.with_columns((100 * pl.col("time_ns") / total).alias("share_pct"))
     bars = (
         alt.Chart()
-        .mark_bar(color="#d1603d")
+        .mark_bar(color=PARTS[2])
         .encode(
             x=alt.X(
                 "from_ns:Q",
@@ -118,7 +118,7 @@ def residency(results: Results) -> alt.FacetChart:
     )
     return (
         alt.Chart(data)
-        .mark_bar()
+        .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("technique:N", sort=order(results), title=None),
             y=alt.Y("sum(share_pct):Q", title="time (%), modelled", scale=alt.Scale(domainMax=100)),
@@ -132,7 +132,7 @@ def residency(results: Results) -> alt.FacetChart:
 
 
 #: Where kernel code runs.
-PLACES = {"own-core": "#2f6db3", "os-core": "#5aa469"}
+PLACES = {"own-core": TECHNIQUES[1], "os-core": TECHNIQUES[2]}
 #: Causes of kernel entries with a bar of their own; the others share one.
 CAUSES_SHOWN = 9
 
@@ -160,7 +160,7 @@ def kernel_time(results: Results) -> alt.FacetChart:
     )
     return (
         alt.Chart(bars)
-        .mark_bar()
+        .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("share_pct:Q", title="share of the run (%), modelled"),
             y=alt.Y("cause:N", title=None, sort=[*shown, "others"]),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil, hypot
 from typing import Any, Literal
 
 import altair as alt
 
 #: Pixels of a label: of a letter, of a line, from its point; and how near points share one.
 LETTER, LINE, GAP, NEAR = 5.6, 12, 8, 8
+#: Size of the font that has these pixels.
+FONT = 10
 #: Letters of a label, and pixels of the widest ones.
 LONG, WIDEST = 48, 340
 COLOUR = "#7d8796"
@@ -100,15 +104,20 @@ def pixels(values: Sequence[float], length: int, free: int, beyond: float = 0.0)
 
 
 def labels(
-    points: Sequence[Point], names: Iterable[str], size: tuple[int, int], most: int
+    points: Sequence[Point],
+    names: Iterable[str],
+    size: tuple[int, int],
+    most: int,
+    line: Sequence[Point] = (),
 ) -> list[Label]:
-    """Labels of points, none over another label or a point.
+    """Labels of points, none over another label, a point or a line.
 
     Args:
         points: positions in pixels from the chart's upper left corner.
         names: names of the points.
         size: width and height of the chart, in pixels.
         most: number of places above which there are no labels.
+        line: corners of a line.
     """
     places: list[_Place] = []
     for n, (point, name) in enumerate(zip(points, names, strict=True)):
@@ -123,6 +132,7 @@ def labels(
     if len(places) > most:
         return []
     taken = [(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in points]
+    taken += [(x, y, x, y) for one, two in pairwise(line) for x, y in _along(one, two)]
     found: list[Label] = []
     for place in places:
         for side in SIDES:
@@ -135,19 +145,28 @@ def labels(
     return found
 
 
+def _along(one: Point, two: Point) -> list[Point]:
+    """Points of a line that are nearer to each other than the height of a letter."""
+    steps = max(1, ceil(hypot(two[0] - one[0], two[1] - one[1]) / (LINE / 3)))
+    return [
+        (one[0] + (two[0] - one[0]) * n / steps, one[1] + (two[1] - one[1]) * n / steps)
+        for n in range(steps + 1)
+    ]
+
+
 def _overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def marks(base: alt.Chart) -> list[alt.Chart]:
+def marks(base: alt.Chart, font: float = FONT) -> list[alt.Chart]:
     """Layers that draw labels: of a chart that says where points are, and whose data has columns
-    ``names`` and ``side``."""
+    ``names`` and ``side``. A smaller font stands nearer to its point."""
     label: dict[str, Any] = {"text": "names:N", "color": alt.value(COLOUR)}
     found: list[alt.Chart] = []
     for side, (align, baseline) in SIDES.items():
-        dx, dy = _offset(side)
+        dx, dy = (pixels * font / FONT for pixels in _offset(side))
         mark = base.mark_text(
-            align=align, baseline=baseline, dx=dx, dy=dy, fontSize=10, limit=WIDEST
+            align=align, baseline=baseline, dx=dx, dy=dy, fontSize=font, limit=WIDEST
         )
         found.append(mark.encode(**label).transform_filter(f"datum.side === '{side}'"))
     return found

@@ -6,16 +6,13 @@ import altair as alt
 import polars as pl
 
 from halfwink.relate import KEYS
+from halfwink.report.palette import DASHES, colours_of, numbers_of
 from halfwink.results import Results
 from halfwink.summary import has_assumed
 
 LATENCY = "latency_p99_us"
 #: A workload with its load, and the values that were set.
 Load = tuple[str, str]
-#: Okabe and Ito, "Color universal design" (2008): told apart with any colour vision.
-COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#7a7a7a")
-#: Dashes tell lines apart that share a colour.
-DASHES = ([1, 0], [6, 3], [2, 2])
 WIDTH, HEIGHT = 380, 340
 #: Lines that are nowhere further apart than this share are drawn as one.
 ALIKE = 0.01
@@ -118,6 +115,7 @@ def _pair(
 ) -> tuple[alt.LayerChart | alt.FacetChart, ...]:
     groups = alike(runs)
     names = list(groups)
+    colours = colours_of(names)
     first_of = {name: first for first, members in groups.items() for name in members}
     # A line is on the front where one of those that it stands for is.
     best = pl.col("front").any().over(pl.col("technique").replace_strict(first_of), *KEYS)
@@ -127,14 +125,14 @@ def _pair(
     colour = alt.Color(
         "technique:N",
         title=None,
-        scale=alt.Scale(domain=names, range=[COLOURS[n % len(COLOURS)] for n in range(len(names))]),
+        scale=alt.Scale(domain=names, range=[colours[name] for name in names]),
         legend=alt.Legend(orient="bottom", columns=4, labelLimit=240, symbolType="circle"),
     )
     dash = alt.StrokeDash(
         "technique:N",
         scale=alt.Scale(
             domain=names,
-            range=[DASHES[n // len(COLOURS) % len(DASHES)] for n in range(len(names))],
+            range=[DASHES[n] for n in numbers_of(names, len(DASHES))],
         ),
         legend=None,
     )

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from halfwink.report.palette import TECHNIQUES
+
 if TYPE_CHECKING:
     from halfwink.segregation import Segregation
 
-ROUTES = {"both": "#2a6fbb", "data": "#d1603d", "instructions": "#2f8f5b"}
+ROUTES = {"both": TECHNIQUES[1], "data": TECHNIQUES[3], "instructions": TECHNIQUES[4]}
 GAIN = "gain over one LRU stack (%), equal latency, modelled"
 
 

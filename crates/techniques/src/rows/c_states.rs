@@ -83,6 +83,7 @@ const ON_A_CHIP: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Gating(STATE),
+    unread: &[],
     module: None,
 };
 

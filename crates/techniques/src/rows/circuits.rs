@@ -32,6 +32,7 @@ const CIRCUITS: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Circuits(|_, fabric| Box::new(Still::packets(fabric.hosts))),
+    unread: &[],
     module: None,
 };
 

@@ -70,6 +70,7 @@ const COMPLETION: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Completion(|_, machine| boxed(SingleThread, machine)),
+    unread: &[],
     module: None,
 };
 

@@ -33,12 +33,27 @@ const ON_A_CHIP: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Gating(GATING),
+    unread: &[],
     module: None,
 };
 
 /// Techniques that work within a request: the chip plays them, and a server of today what it costs
 /// under them.
 pub(super) const ON_BOTH: &[&str] = &["chip", "node"];
+
+/// Costs of gating, and what policies are told of the memory. `gating.leakage_reduction` and
+/// `gating.loses` are no part: unused cores are gated under every technique.
+const UNREAD_WITHOUT_GATING: &[&str] = &[
+    "gating.entry_cycles",
+    "gating.wake_up_ns",
+    "gating.control_cycles",
+    "gating.refill_cycles",
+    "gating.wake_up_energy_pj",
+    "gating.retention_overhead",
+    "tokens",
+    "mapg",
+    "fupg",
+];
 
 /// Trials of 20 us each, every millisecond.
 const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };
@@ -92,6 +107,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: today("boot with idle=poll, or run cpupower idle-set -D 0"),
         worlds: &["chip", "toy"],
         title: "never gated: the baseline",
+        unread: UNREAD_WITHOUT_GATING,
         make: Make::Gating(Gating { retention: false, delays: |_| Delays::Never, ..GATING }),
         ..ON_A_CHIP
     },
@@ -255,6 +271,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
             plan: Plan::BoundedSlowdown,
             ..GATING
         }),
+        unread: &[],
         module: None,
     },
     Technique {

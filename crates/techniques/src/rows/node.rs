@@ -102,6 +102,7 @@ const ON_A_NODE: Technique = Technique {
     available: today(""),
     parameters: &[],
     make: Make::Node(IDLE),
+    unread: &[],
     module: None,
 };
 

@@ -49,6 +49,7 @@ const ON_A_CHIP: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Gating(OFFLOAD),
+    unread: &[],
     module: None,
 };
 

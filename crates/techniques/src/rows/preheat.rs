@@ -24,6 +24,7 @@ const PREHEAT: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Preheat(Preheating { hears: QUIET, build: |_| Box::new(NoPreheat) }),
+    unread: &[],
     module: None,
 };
 

@@ -21,8 +21,12 @@ const ROUTER: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Scaling(|_, _| Box::new(Polling::new())),
+    unread: &[],
     module: None,
 };
+
+/// Costs of naps, sleep and interrupts, of which a core that polls has none.
+const UNREAD_BY_POLLING: &[&str] = &["sleep", "wake"];
 
 const POWER_SAVE: &[Parameter] = &[
     Parameter::whole("q_high", 32, (1, 1 << 20))
@@ -155,6 +159,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: today("DPDK, or Click in polling mode"),
         title: "Click: all cores poll at full speed",
         source: "Niccolini 2012, Sec 4.2",
+        unread: UNREAD_BY_POLLING,
         ..ROUTER
     },
     Technique {

@@ -63,6 +63,7 @@ const ON_A_CHIP: Technique = Technique {
     source: "-",
     parameters: &[],
     make: ruling(LRU),
+    unread: &[],
     module: None,
 };
 

@@ -21,8 +21,23 @@ const SERVER: Technique = Technique {
     source: "-",
     parameters: &[],
     make: Make::Steering(|choice, _, _| Box::new(AlwaysOn::new(choice.whole("threshold") as u32))),
+    unread: &[],
     module: None,
 };
+
+/// Costs of sleep and wake-ups. A crashed machine is repaired, which takes a time of its own.
+const UNREAD_WITHOUT_SLEEP: &[&str] = &[
+    "small.sleep_share",
+    "small.transition_share",
+    "small.wake_ms",
+    "small.down_ms",
+    "small.cold_ms",
+    "big.sleep_share",
+    "big.transition_share",
+    "big.wake_ms",
+    "big.down_ms",
+    "big.cold_ms",
+];
 
 const THRESHOLD: Parameter = Parameter::whole("threshold", 4, (0, 1_000_000_000)).about(
     "S_t: concurrent requests from which on the big machine serves",
@@ -113,6 +128,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "both machines always on, the small one up to the threshold",
         source: "Niccolini 2012, Sec 3.3",
         parameters: &[THRESHOLD],
+        unread: UNREAD_WITHOUT_SLEEP,
         ..SERVER
     },
     Technique {

@@ -12,6 +12,7 @@ const KERNEL: Technique = Technique {
     source: "Strong 2013, Sec 3.3",
     parameters: &[],
     make: Make::Kernel(|choice| choice.technique().name),
+    unread: &[],
     module: None,
 };
 

@@ -14,6 +14,7 @@ const ON_A_CHIP: Technique = Technique {
     source: "",
     parameters: &[],
     make: Make::Modifier(Modifier::Chip(|_| Change::None)),
+    unread: &[],
     module: None,
 };
 

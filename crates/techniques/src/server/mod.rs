@@ -50,11 +50,32 @@ pub fn parse(descriptions: &Descriptions, input: &Input) -> Result<Model, Error>
     Ok(Model::new(spec).map_err(|e| input.error_at_key(&e.element, &e.message))?)
 }
 
+/// Lists the files of distributions that a description names.
+///
+/// # Errors
+/// The description is no hybrid server.
+pub fn distributions(descriptions: &Descriptions, input: &Input) -> Result<Vec<PathBuf>, Error> {
+    let spec: Spec = input.parse()?;
+    let files = spec.workloads.values().filter_map(|workload| match &workload.size {
+        Law::Cdf { file, .. } => Some(found(descriptions, file)),
+        _ => None,
+    });
+    Ok(files.collect())
+}
+
+fn found(descriptions: &Descriptions, file: &str) -> PathBuf {
+    let own = file.starts_with(['/', '.']);
+    if own {
+        PathBuf::from(file)
+    } else {
+        descriptions.folder(file)
+    }
+}
+
 /// Reads a distribution of BigHouse's format.
 fn distribution(descriptions: &Descriptions, file: &str, unit: f64) -> Result<Law, String> {
-    let own = file.starts_with(['/', '.']);
-    let path = if own { PathBuf::from(file) } else { descriptions.folder(file) };
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+    let text =
+        std::fs::read_to_string(found(descriptions, file)).map_err(|e| format!("{file}: {e}"))?;
     let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
     Ok(cdf.scaled(unit).law())
 }

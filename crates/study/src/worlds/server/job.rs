@@ -1,5 +1,7 @@
 //! One technique against one load on one hybrid server, or on a fleet of them.
 
+use std::sync::Arc;
+
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_server::{simulate_controlled, simulate_fleet, Dispatch, Goal, Options};
@@ -26,7 +28,7 @@ pub struct Server;
 /// A job whose names were found.
 struct ServerJob {
     workload: String,
-    info: ServerInfo,
+    info: Arc<ServerInfo>,
     choice: Choice,
     service: Service,
     read: Read,

@@ -9,12 +9,14 @@ mod steady;
 pub use crate::worlds::load::{Kind, Rate, ServerLoad};
 pub use job::Server;
 
+use std::sync::Arc;
+
 use halfwink_policy::steering::{Side, SteeringPolicy};
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{
     draw, simulate, Arrivals, FleetRun, MachineUse, Options, Run, RunError, Slot, Tally,
 };
-use halfwink_techniques::server::{parse, Model, Service, Spec, FOLDER, MOVED};
+use halfwink_techniques::server::{distributions, parse, Model, Service, Spec, FOLDER, MOVED};
 
 use halfwink_techniques::Choice;
 use halfwink_units::Time;
@@ -51,12 +53,15 @@ impl Library {
         &self,
         name: &str,
         values: &[(String, String)],
-    ) -> Result<ServerInfo, StudyError> {
+    ) -> Result<Arc<ServerInfo>, StudyError> {
         let path = self.find_named(FOLDER, "hybrid server", name)?;
-        let values = values.iter().map(|(path, value)| (path.as_str(), value));
-        let input = self.described(&path, values, MOVED)?;
-        let model = parse(self.descriptions(), &input)?;
-        Ok(ServerInfo { name: name.to_owned(), model, text: input.text })
+        self.kept_server((name, &path), values, || {
+            let values = values.iter().map(|(path, value)| (path.as_str(), value));
+            let input = self.described(&path, values, MOVED)?;
+            let files = distributions(self.descriptions(), &input)?;
+            let model = parse(self.descriptions(), &input)?;
+            Ok((files, ServerInfo { name: name.to_owned(), model, text: input.text }))
+        })
     }
 
     /// Names of the hybrid servers.

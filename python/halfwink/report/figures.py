@@ -1,0 +1,288 @@
+"""Figures for print: one chart in the width of a column or a page, in a style, with its caption."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from halfwink import _core
+from halfwink.errors import HalfwinkError
+from halfwink.report import charts
+from halfwink.report.load_chart import along_load, is_along_load
+from halfwink.report.tradeoff_chart import LATENCY, far_out, tradeoff
+from halfwink.results import Results
+
+#: Widths in millimetres: a column and the text of a page of two columns.
+WIDTHS = {"column": 84.0, "page": 174.0}
+#: Dots per inch of pictures in PNG.
+PPI = 600
+#: What can be drawn: text stays text, with its fonts inside in PDF.
+KINDS = (".pdf", ".svg", ".png")
+#: Metric-compatible families; the first comes along in PDF and PNG.
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+#: Points of a millimetre; a pixel of a chart is a point.
+POINTS = 72 / 25.4
+#: Height of a panel by its width; the fewest points of either, and the least share of the width
+#: that panels take.
+ASPECT, LEAST, LEAST_SHARE = 0.62, 40, 0.5
+#: Drawings until one has the width.
+ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Style:
+    """Fonts, lines and colours of a figure.
+
+    Attributes:
+        font: size of labels of axes and legends, in points; titles are one larger.
+        line: width of axes and rules, in points.
+        background: colour of the page.
+        ink: colour of text and axes.
+        grid: colour of the grid.
+    """
+
+    font: float
+    line: float
+    background: str
+    ink: str
+    grid: str
+
+
+STYLES = {
+    "paper": Style(7, 0.6, "#ffffff", "#111111", "#e4e6ea"),
+    "talk": Style(13, 1.2, "#ffffff", "#111111", "#e4e6ea"),
+    "dark": Style(7, 0.6, "#16191f", "#dfe3e8", "#333a44"),
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart that can be drawn at any size, and what stands below it.
+
+    Attributes:
+        draw: makes the chart for a panel of a width and a height, a size of font and a number of
+            panels in a row.
+        caption: text for below the figure.
+    """
+
+    draw: Callable[[tuple[int, int], float, int], alt.TopLevelMixin]
+    caption: str
+
+
+def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Figure:
+    """Returns the figure that answers: the first plot of a study, else energy against latency
+    where something waits, else energy saved against slowdown."""
+    caption = _caption(results)
+    if plots:
+        plot = plots[0]
+        return Figure(
+            lambda size, _, columns: _sized(charts.study_plot(results, plot), size, columns),
+            f"{plot['title']}. {caption}",
+        )
+    if is_along_load(results):
+        return Figure(
+            lambda size, _, columns: _sized(along_load(results), size, columns),
+            f"Energy against latency, and power against load. Filled: Pareto front. {caption}",
+        )
+    if results.runs[LATENCY].count() > 0:
+        text = "Energy for a unit of work against the 99th percentile of latency. Dashed: Pareto "
+        return Figure(
+            lambda size, font, columns: tradeoff(results, size, font, columns),
+            f"{text}front; ring: the winner.{far_out(results)} {caption}",
+        )
+    return Figure(
+        lambda size, _, columns: _sized(charts.savings(results), size, columns),
+        f"Energy saved against slowdown, relative to {results.baseline}. {caption}",
+    )
+
+
+def _caption(results: Results) -> str:
+    runs = results.runs
+    of = ", ".join(runs["workload"].unique(maintain_order=True))
+    on = ", ".join(runs["machine"].unique(maintain_order=True))
+    bars = "Bars: 95 % intervals. " if any(n.endswith("_low_us") for n in runs.columns) else ""
+    return f"{of} on {on}. {bars}Modelled by halfwink {_core.__version__}."
+
+
+def _sized(chart: Any, size: tuple[int, int], columns: int) -> alt.TopLevelMixin:
+    """The chart with panels of this size, so many in a row."""
+    spec = deepcopy(chart.to_dict())
+
+    def resize(part: Any) -> None:
+        if isinstance(part, list):
+            for inner in part:
+                resize(inner)
+        elif isinstance(part, dict):
+            if {"mark", "layer"} & part.keys() and "width" in part:
+                part["width"], part["height"] = size
+            if "facet" in part and "columns" in part:
+                part["columns"] = columns
+            if "layer" in part:
+                # Names that were placed for another size: the legend has them.
+                part["layer"] = [one for one in part["layer"] if _mark(one) != "text"]
+            if columns == 1 and "hconcat" in part:
+                part["vconcat"] = part.pop("hconcat")
+            for name, inner in part.items():
+                if name not in ("datasets", "data"):
+                    resize(inner)
+
+    resize(spec)
+    return alt.Chart.from_dict(spec)
+
+
+def _mark(layer: dict[str, Any]) -> str | None:
+    mark = layer.get("mark")
+    return mark.get("type") if isinstance(mark, dict) else mark
+
+
+def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, Any]:
+    """The figure in Vega-Lite, as wide as that, up to a point: panels shrink first, then the
+    legend takes more rows."""
+    wide = width_mm * POINTS
+    columns = 1 if wide < 300 else 2
+    legend = max(1, int(wide / (11 * style.font)))
+    panel = wide / columns - 4 * style.font
+    best: tuple[float, dict[str, Any]] = inf, {}
+    for _ in range(ROUNDS):
+        size = round(max(panel, LEAST)), round(max(ASPECT * panel, LEAST))
+        spec = _styled(figure.draw(size, style.font, columns).to_dict(), style, wide, legend)
+        over = scene(spec)["width"] - wide
+        # Too wide is worse than too narrow.
+        best = min(best, (3 * over if over > 1 else -over, spec), key=lambda found: found[0])
+        if abs(over) <= 1:
+            break
+        step = over / max(1, _in_a_row(spec, columns))
+        if over > 0 and (panel - step < LEAST_SHARE * wide / columns):
+            if legend == 1:
+                break
+            legend -= 1
+            panel = wide / columns - 6 * style.font
+        else:
+            panel -= step
+    return best[1]
+
+
+def _in_a_row(spec: dict[str, Any], columns: int) -> int:
+    """Panels that stand beside each other."""
+    if "hconcat" in spec:
+        return len(spec["hconcat"])
+    if "facet" not in spec:
+        return 1
+    field = spec["facet"]["field"]
+    (rows, *_) = spec.get("datasets", {"": []}).values()
+    return min(columns, len({row[field] for row in rows}))
+
+
+def _styled(spec: dict[str, Any], style: Style, wide: float, legend: int) -> dict[str, Any]:
+    text = {"labelColor": style.ink, "titleColor": style.ink}
+    sizes = {"labelFontSize": style.font, "titleFontSize": style.font + 1}
+    axis = (
+        text
+        | sizes
+        | {
+            "domainColor": style.ink,
+            "domainWidth": style.line,
+            "gridColor": style.grid,
+            "gridWidth": style.line,
+            "labelOverlap": "greedy",
+            "tickColor": style.ink,
+            "tickSize": style.font / 2,
+            "tickWidth": style.line,
+            "titleFontWeight": "normal",
+        }
+    )
+    config = {
+        "background": style.background,
+        "font": FONT,
+        "padding": 2,
+        "axis": axis,
+        "header": text | sizes,
+        "legend": text
+        | sizes
+        | {
+            "orient": "bottom",
+            "offset": style.font / 2,
+            "columns": legend,
+            "labelLimit": wide / legend - 2 * style.font,
+            "symbolSize": 4 * style.font,
+            "titleFontWeight": "normal",
+        },
+        "title": {"color": style.ink, "subtitleColor": style.ink, "fontSize": style.font + 1}
+        | {"subtitleFontSize": style.font, "fontWeight": "normal", "limit": wide},
+        "view": {"stroke": None},
+    }
+    own = spec.get("config", {})
+    return _marks(spec, style) | {"config": own | config}
+
+
+def _marks(spec: Any, style: Style) -> Any:
+    """Points and labels as large as the style has them, and legends in its columns."""
+    if isinstance(spec, list):
+        return [_marks(part, style) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    found = {k: v if k == "datasets" else _marks(v, style) for k, v in spec.items()}
+    if isinstance(legend := found.get("legend"), dict):
+        # The figure's width decides.
+        free = ("columns", "labelLimit")
+        found["legend"] = {name: value for name, value in legend.items() if name not in free}
+    mark = found.get("mark")
+    if isinstance(mark, dict) and mark.get("type") == "point" and "size" in mark:
+        found["mark"] = mark | {"size": mark["size"] * (style.font / 10) ** 2}
+    if isinstance(mark, dict) and mark.get("type") == "text":
+        found["mark"] = mark | {"fontSize": style.font}
+    return found
+
+
+def scene(spec: dict[str, Any]) -> dict[str, Any]:
+    """The scene graph of a chart: every mark with its place, before it is a picture."""
+    import vl_convert
+
+    found: Any = vl_convert.vegalite_to_scenegraph(spec)
+    return found
+
+
+def save_figure(figure: Figure, path: Path, style: str = "paper", width: str = "column") -> None:
+    """Draws a figure into a PDF, SVG or PNG file.
+
+    Raises:
+        HalfwinkError: there is no such style, width or kind of file.
+        OSError: the file cannot be written.
+    """
+    import vl_convert
+
+    check(path, style, width)
+    alt.data_transformers.disable_max_rows()
+    spec = specification(figure, STYLES[style], WIDTHS[width])
+    if path.suffix == ".pdf":
+        path.write_bytes(vl_convert.vegalite_to_pdf(spec))
+    elif path.suffix == ".png":
+        path.write_bytes(vl_convert.vegalite_to_png(spec, ppi=PPI))
+    else:
+        path.write_text(_in_millimetres(vl_convert.vegalite_to_svg(spec)))
+
+
+def _in_millimetres(svg: str) -> str:
+    """A picture of points whose size programs for layout understand."""
+
+    def side(found: re.Match[str]) -> str:
+        return f'{found[1]}="{float(found[2]) / POINTS:.2f}mm"'
+
+    head, end, rest = svg.partition(">")
+    return re.sub(r'\b(width|height)="([\d.]+)"', side, head) + end + rest
+
+
+def check(path: Path, style: str, width: str) -> None:
+    """Checks that a figure can be drawn like that; raises HalfwinkError in one line."""
+    if path.suffix not in KINDS:
+        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(KINDS)}")
+    for option, value, known in (("--style", style, STYLES), ("--width", width, WIDTHS)):
+        if value not in known:
+            raise HalfwinkError(f"{option} {value}: expected one of {', '.join(known)}")

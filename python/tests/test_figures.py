@@ -1,0 +1,195 @@
+"""Figures for print, by their scene graphs: where each mark stands before it is a picture."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_tradeoff_chart import crowded
+from test_verdict import results
+
+from halfwink import HalfwinkError
+from halfwink.report.figures import (
+    POINTS,
+    STYLES,
+    WIDTHS,
+    Figure,
+    figure_of,
+    save_figure,
+    scene,
+    specification,
+)
+
+Box = tuple[float, float, float, float]
+#: Width of a letter by the size of its font: a mean of the sans-serif fonts.
+LETTER = 0.5
+#: Points by which letters may touch: half a line is descenders and leading.
+TOUCH = 0.25
+
+FEW = {"always-on": (626.9, 33.7), "hybrid": (497.5, 43.8), "hal": (493.7, 158.3)}
+
+
+def spread() -> Any:
+    return results("server", FEW, workload="count")
+
+
+def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
+    """Every text and every point that is seen: kind, text, and box in points from the corner."""
+    found: list[tuple[str, str, Box]] = []
+
+    def walk(part: dict[str, Any], x: float, y: float) -> None:
+        kind = part.get("marktype")
+        for item in part.get("items", ()):
+            at_x, at_y = x + item.get("x", 0.0), y + item.get("y", 0.0)
+            if kind == "group" or "items" in item:
+                walk(item, at_x, at_y)
+            elif kind == "text" and item.get("text"):
+                found.append(("text", str(item["text"]), text_box(item, at_x, at_y)))
+            elif kind == "symbol" and item.get("opacity", 1) > 0 and item.get("fill"):
+                half = item.get("size", 64) ** 0.5 / 2
+                box = (at_x - half, at_y - half, at_x + half, at_y + half)
+                found.append((part.get("role", ""), "", box))
+
+    def text_box(item: dict[str, Any], x: float, y: float) -> Box:
+        size = item.get("fontSize", 11)
+        lines = item["text"] if isinstance(item["text"], list) else [item["text"]]
+        wide, high = LETTER * size * max(map(len, map(str, lines))), size * len(lines)
+        across = {"center": wide / 2, "right": wide}.get(item.get("align", "left"), 0.0)
+        up = {"middle": high / 2, "top": 0.0, "line-top": 0.0}.get(item.get("baseline", ""), high)
+        left, top = -across + item.get("dx", 0.0), -up + item.get("dy", 0.0)
+        if item.get("angle"):
+            return x + top, y - left - wide, x + top + high, y - left
+        return x + left, y + top, x + left + wide, y + top + high
+
+    walk(graph["scenegraph"], *graph["origin"])
+    return found
+
+
+def overlap(one: Box, other: Box) -> bool:
+    slack = TOUCH * min(one[3] - one[1], other[3] - other[1])
+    return (
+        one[0] + slack < other[2]
+        and other[0] + slack < one[2]
+        and one[1] + slack < other[3]
+        and other[1] + slack < one[3]
+    )
+
+
+def faults(graph: dict[str, Any]) -> list[str]:
+    """What is wrong with a picture: labels that overlap, marks outside, no points."""
+    found = marks(graph)
+    texts = [(text, box) for kind, text, box in found if kind == "text"]
+    points = [box for kind, _, box in found if kind == "mark"]
+    wrong = [
+        f"`{one}` over `{other}`"
+        for (one, a), (other, b) in combinations(texts, 2)
+        if overlap(a, b)
+    ]
+    slack = 4.0
+    for name, box in [*texts, *(("a point", box) for box in points)]:
+        is_inside = box[0] >= -slack and box[1] >= -slack
+        is_inside &= box[2] <= graph["width"] + slack and box[3] <= graph["height"] + slack
+        wrong += [] if is_inside else [f"`{name}` outside"]
+    return wrong + ([] if points else ["no points"])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("style", ["paper", "dark"])
+@pytest.mark.parametrize("made", [crowded, spread])
+def test_a_figure_has_its_width_and_no_label_over_another(made: Any, style: str, width: str):
+    wide = WIDTHS[width]
+    graph = scene(specification(figure_of(made()), STYLES[style], wide))
+    assert abs(graph["width"] - wide * POINTS) <= 1.5
+    assert faults(graph) == []
+
+
+def test_faults_of_a_picture_are_found():
+    graph = scene(specification(figure_of(spread()), STYLES["paper"], WIDTHS["page"]))
+
+    def texts(part: Any) -> list[dict[str, Any]]:
+        if isinstance(part, list):
+            return [text for inner in part for text in texts(inner)]
+        if not isinstance(part, dict):
+            return []
+        own = [part] if "text" in part else []
+        return own + [text for inner in part.values() for text in texts(inner)]
+
+    assert faults(graph) == []
+    # Only labels stand beside their place.
+    one, two, *_ = sorted((t for t in texts(graph) if t.get("dx")), key=lambda t: t["text"])
+    before = dict(one)
+    one.update({key: two.get(key, 0) for key in ("x", "y", "dx", "dy", "align", "baseline")})
+    assert [fault for fault in faults(graph) if " over " in fault]
+    one.update(before | {"x": 5000})
+    assert f"`{one['text']}` outside" in faults(graph)
+    assert "no points" in faults({**graph, "scenegraph": {"items": [], "marktype": "group"}})
+
+
+def test_the_caption_says_what_is_drawn_and_names_what_is_not():
+    caption = figure_of(crowded()).caption
+    assert "Pareto front; ring: the winner" in caption
+    assert "not drawn: always-small" in caption
+    assert "Modelled by halfwink" in caption
+
+
+def test_the_front_and_the_winner_are_marked():
+    spec = specification(figure_of(spread()), STYLES["paper"], WIDTHS["page"])
+    (rows,) = spec["datasets"].values()
+    on_front = {row["technique"] for row in rows if row["on_front"]}
+    assert on_front == set(FEW)
+    assert sum(row["is_winner"] for row in rows) == 1
+    dominated = FEW | {"always-big": (700.0, 50.0)}
+    spec = specification(
+        figure_of(results("server", dominated, workload="count")), STYLES["paper"], 100.0
+    )
+    (rows,) = spec["datasets"].values()
+    assert {row["technique"] for row in rows if row["on_front"]} == set(FEW)
+
+
+@pytest.fixture(scope="module")
+def figure() -> Figure:
+    return figure_of(spread())
+
+
+def test_a_pdf_holds_its_fonts_and_is_a_column_wide(figure: Figure, tmp_path: Path):
+    path = tmp_path / "figure.pdf"
+    save_figure(figure, path)
+    content = path.read_bytes()
+    assert b"FontFile" in content
+    wide = float(re.findall(rb"/MediaBox ?\[0 0 ([\d.]+)", content)[0])
+    assert wide / POINTS == pytest.approx(84, abs=0.6)
+
+
+def test_an_svg_has_a_size_in_millimetres(figure: Figure, tmp_path: Path):
+    path = tmp_path / "figure.svg"
+    save_figure(figure, path, "paper", "page")
+    (wide,) = re.findall(r'^<svg [^>]*\bwidth="([\d.]+)mm"', path.read_text())
+    assert float(wide) == pytest.approx(174, abs=0.6)
+
+
+def test_what_cannot_be_drawn_is_said_before_anything_is_played(tmp_path: Path, halfwink: Any):
+    for words, said in (
+        (("--plot", "a.gif"), "ends in .pdf, .svg, .png"),
+        (("--plot", "a.pdf", "--style", "poster"), "expected one of paper, talk, dark"),
+        (("--plot", "a.pdf", "--width", "2"), "expected one of column, page"),
+    ):
+        done = halfwink("compare", "alu", *words)
+        assert done.status == 2
+        assert said in done.complaint
+    assert list(tmp_path.glob("halfwink-out")) == []
+    with pytest.raises(HalfwinkError, match=r"a\.gif"):
+        save_figure(figure_of(spread()), tmp_path / "a.gif")
+
+
+def test_a_command_draws_a_figure_and_prints_its_caption(tmp_path: Path, halfwink: Any):
+    words = ("compare", "alu", "-t", "tap", "-i", "10000", "-o", "out", "--plot", "figure.pdf")
+    done = halfwink(*words)
+    assert done.status == 0, done.err
+    assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert "caption: Energy saved against slowdown" in done.err
+    again = halfwink("report", "out", "--plot", "again.svg", "--style", "dark")
+    assert again.status == 0, again.err
+    assert 'fill="#16191f"' in (tmp_path / "again.svg").read_text()
