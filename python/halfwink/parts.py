@@ -14,6 +14,8 @@ from halfwink.jobs import Planned
 
 #: How many parts a sweep has, beside its results: every part writes the same bytes.
 PARTS_FILE = "parts.json"
+#: Arrays of jobs are shorter, and each part is dealt by all.
+MOST_PARTS = 1_000_000
 
 
 def distinct(planned: Sequence[Planned]) -> list[int]:
@@ -57,6 +59,8 @@ def deal(planned: Sequence[Planned], parts: int) -> list[list[int]]:
 def check_part(part: tuple[int, int]) -> None:
     """Checks that there is such a part; raises HalfwinkError in one line."""
     which, of = part
+    if of > MOST_PARTS:
+        raise HalfwinkError(f"part {which}/{of}: expected at most {MOST_PARTS:,} parts")
     if not 1 <= which <= of:
         last = max(of, 1)
         raise HalfwinkError(f"part {which}/{of}: expected 1/{last} to {last}/{last}")
@@ -77,7 +81,7 @@ def noted_parts(folder: Place) -> int | None:
         parts = json.loads((folder / PARTS_FILE).read_bytes())["parts"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return parts if isinstance(parts, int) and parts > 0 else None
+    return parts if isinstance(parts, int) and 0 < parts <= MOST_PARTS else None
 
 
 def lost_parts(planned: Sequence[Planned], there: set[str], parts: int) -> list[int]:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Planned, plan
 from halfwink.library import library
-from halfwink.parts import deal
+from halfwink.parts import check_part, deal
 from halfwink.store import Columns, RunStore
 from halfwink.studies import study_jobs
 
@@ -80,8 +79,8 @@ def plan_study(name: str, *, out: Place | str | None = None, parts: int | None =
         RunError: the URL does not answer.
     """
     study = library().study(name)
-    if parts is not None and parts < 1:
-        raise HalfwinkError(f"{parts} parts: expected 1 or more")
+    if parts is not None:
+        check_part((1, parts))
     jobs = study_jobs(name)
     planned = plan(jobs)
     store = RunStore(place(out) / "runs") if out is not None else None

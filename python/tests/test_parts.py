@@ -229,3 +229,8 @@ def test_there_are_no_other_parts(study: Path, tmp_path: Path, halfwink):
         done = halfwink("run", str(study), f"--part={words}")
         assert done.status == 2
         assert "as 3/200" in done.complaint
+    for more in ((), ("--plan",)):
+        # Each part is dealt in memory.
+        done = halfwink("run", str(study), "--part=3/9999999999", *more)
+        assert done.status == 2
+        assert "at most 1,000,000 parts" in done.complaint

@@ -37,11 +37,12 @@ def _lines(plan: StudyPlan) -> list[str]:
     advice = "" if plan.is_measured else "; after a first part it is measured"
     longest, shortest = _time(plan.most_hours), _time(plan.least_hours)
     spread = f"{longest} each" if longest == shortest else f"{shortest} to {longest} each"
+    parts = f"{plan.parts:,} part{'s' if plan.parts > 1 else ''}"
     return [
         f"{plan.study}: {plan.jobs:,} jobs, {plan.results:,} results{again if shared else ''}",
         f"kept: {plan.there:,}; to play: {left:,}{work}",
         f"estimate: {plan.cpu_hours:.3g} CPU hours, {basis}{advice}",
-        f"in {plan.parts:,} parts: {plan.most_results:,} results at most, {spread}",
+        f"in {parts}: {plan.most_results:,} results at most, {spread}",
     ]
 
 
