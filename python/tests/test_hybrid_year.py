@@ -73,8 +73,11 @@ def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
 
 
 def test_a_year_is_a_view_over_compare(halfwink, tmp_path: Path):
-    words = ["hybrid-year", "-t", "hybrid", "--load", "30", "--set", "steady_loads=7"]
-    words += ["--set", "accuracy=0.3", "--set", "requests=20000"]
+    words = ["hybrid-year", "-t", "hybrid", "--set", "steady_loads=7", "--set", "accuracy=0.3"]
+    words += ["--set", "requests=20000"]
+    both = halfwink(*words, "--load", "4,30", "--json").json()["results"]
+    assert [result["workload"].rpartition("@")[2] for result in both[::2]] == ["4", "30"]
+    words += ["--load", "30"]
     table = halfwink(*words, "-o", str(tmp_path / "year"))
     assert "minutes above" in table.out
     assert "modelled" in table.out
@@ -104,6 +107,7 @@ def test_a_year_is_a_view_over_compare(halfwink, tmp_path: Path):
         (["--set", "dispatch=least:2"], "random or round-robin"),
         (["-t", "hybird"], "hybrid"),
         (["cuont"], "count"),
+        (["count@30"], "its load is --counts"),
         (["--set", "accuracy=0"], "accuracy"),
         (["--set", "slot_s=60"], "no steady_loads"),
     ],

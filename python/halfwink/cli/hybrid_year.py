@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
 from halfwink.cli.settings import Log, Setting, settings
+from halfwink.errors import HalfwinkError
 
 #: Counts that are played unless others are named: the World Cup's web site, 1998.
 COUNTS = "workloads/server/worldcup98-requests-per-minute.csv.xz"
@@ -48,8 +49,9 @@ def year(
     counts
         File of requests in each minute, hour ..., of all servers.
     load
-        Scale counts to this mean load, in per cent of what both machines of all servers carry
-        (default: as counted). The World Cup's fullest minute is 21 times its mean.
+        Scale counts to this mean load, in per cent of what both machines of all servers carry, or
+        several separated by commas (default: as counted). The World Cup's fullest minute is 21
+        times its mean.
     setting
         Change a value: --set big.wake_ms=50, or how the year is played: --set servers=1000,
         --set days=365 (counts are repeated or cut off), --set steady_loads=33,
@@ -73,12 +75,15 @@ def year(
     given = settings(setting)
     set_ = {path for path, _ in given}
     usual = [f"{name}={value}" for name, value in OPTIONS.items() if name not in set_]
+    services = workloads or ("count",)
+    if wrong := [name for name in services if "@" in name]:
+        raise HalfwinkError(f"workload `{wrong[0]}`: expected a service; its load is --counts")
+    means = [""] if load is None else [f"@{mean}" for mean in load.split(",")]
     return compare(
-        *(workloads or ("count",)),
+        *(f"{name}@counts:{counts}{mean}" for name in services for mean in means),
         world="server",
         technique=technique,
         machine=machine,
-        load=f"counts:{counts}" + ("" if load is None else f"@{load}"),
         setting=[*usual, *(setting or [])],
         executor=executor,
         log=log,
