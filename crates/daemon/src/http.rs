@@ -22,8 +22,12 @@ const MOST_CLIENTS: usize = 16;
 /// Largest number of threads: clients, and pages that wait for a lock of the program although their
 /// client was cut off.
 const MOST_THREADS: usize = 2 * MOST_CLIENTS;
-/// Pause after an accept that failed: no descriptors, for example.
+/// Pause after an accept that failed (no descriptors, for example), and between looks for a thread
+/// that has ended.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How often a client waits for one before it is sent away: threads of clients that were cut off end
+/// at once, if the machine lets them run.
+const MOST_PAUSES: u32 = 40;
 
 /// Serves `/metrics` until it is dropped.
 pub struct Metrics {
@@ -124,8 +128,15 @@ fn welcome<F: Fn() -> String + Send + Sync + 'static>(
 ) -> io::Result<()> {
     let until = Instant::now() + DEADLINE;
     let mut all = lock(clients);
-    if all.threads == MOST_THREADS {
-        return Ok(());
+    let mut pauses = 0;
+    while all.threads == MOST_THREADS {
+        if pauses == MOST_PAUSES || all.stopping {
+            return Ok(());
+        }
+        pauses += 1;
+        drop(all);
+        std::thread::sleep(PAUSE);
+        all = lock(clients);
     }
     if all.open.len() == MOST_CLIENTS {
         Clients::cut(all.open.pop_front());
