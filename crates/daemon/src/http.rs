@@ -25,8 +25,8 @@ const MOST_THREADS: usize = 2 * MOST_CLIENTS;
 /// Pause after an accept that failed (no descriptors, for example), and between looks for a thread
 /// that has ended.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often a client waits for one before it is sent away: threads of clients that were cut off end
-/// at once, if the machine lets them run.
+/// Largest number of pauses that a client waits for a thread: those of clients that were cut off
+/// end at once, if the machine lets them run.
 const MOST_PAUSES: u32 = 40;
 
 /// Serves `/metrics` until it is dropped.
