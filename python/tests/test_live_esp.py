@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import re
@@ -322,5 +323,10 @@ def test_a_damaged_record_is_refused_with_its_name(bed: Bed, tmp_path: Path):
     with pytest.raises(RunError, match=f"{record}: damaged: line 6"):
         Live(bed, text)
     record.write_text(good)
-    with Live(bed, text), pytest.raises(RunError, match="another process uses this association"):
+    # As a router with other interfaces does that was given the same association.
+    with record.with_name(f"{record.name}.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(RunError, match="another process uses this association"):
+            Live(bed, text)
+    with Live(bed, text), pytest.raises(RunError, match="another router of halfwink has it"):
         Live(bed, text)
