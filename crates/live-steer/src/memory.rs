@@ -17,6 +17,9 @@ const ALWAYS: usize = 64 << 10;
 const IDLE: usize = 1024;
 /// Memory that has to be freed before the allocator is asked to return it.
 const WORTH: usize = 8 << 20;
+/// Number of looks at which memory is returned once much was freed: what is given back to the
+/// budget is freed a moment later, as the buffers of its connections are.
+const LOOKS: usize = 3;
 /// Rate in bytes/s at which a client earns back the time for which it held a machine.
 pub const KEEPING_UP: u64 = 1 << 20;
 /// Between two looks whether others wait for a machine that a client holds. A client that has less
@@ -35,6 +38,8 @@ pub struct Memory {
     /// Refused requests at the last look but one, and at the last: what h2 had received of them is
     /// freed, too.
     seen: [AtomicU64; 2],
+    /// Looks at which freed memory is still to be returned.
+    looks: AtomicUsize,
     most: AtomicUsize,
     of_client: AtomicUsize,
     of_answer: AtomicUsize,
@@ -122,10 +127,15 @@ impl Memory {
         let refused = self.refused.load(Ordering::Relaxed);
         let last = self.seen[1].swap(refused, Ordering::Relaxed);
         let before = self.seen[0].swap(last, Ordering::Relaxed);
-        if high.saturating_sub(used) < WORTH.max(used) && refused == before {
+        if high.saturating_sub(used) >= WORTH.max(used) || refused != before {
+            self.high.store(used, Ordering::Relaxed);
+            self.looks.store(LOOKS, Ordering::Relaxed);
+        }
+        let left = self.looks.load(Ordering::Relaxed);
+        if left == 0 {
             return;
         }
-        self.high.store(used, Ordering::Relaxed);
+        self.looks.store(left - 1, Ordering::Relaxed);
         #[cfg(target_env = "gnu")]
         // SAFETY: it takes a number, and locks what it walks.
         unsafe {
