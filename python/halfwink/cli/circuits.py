@@ -9,11 +9,11 @@ import polars as pl
 from cyclopts import App, Parameter
 
 from halfwink import circuits
-from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
+from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, save_chart
 from halfwink.cli.fabric_advice import advise
-from halfwink.cli.settings import Log, Setting, settings
+from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -82,14 +82,8 @@ def simulate(
     technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     setting: Setting = None,
-    executor: str = "local",
     table: str | None = None,
-    log: Log = None,
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what hosts send, lose and draw under each schedule of circuits (modelled).
 
@@ -107,23 +101,8 @@ def simulate(
     setting
         Change a value: --set tokens=naive (aging, pacing), --set transport=tcp, --set
         duration_ms=200, --set hosts.frame_bytes=1500. May be repeated.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     table
         Table to print instead of the short one: ledger, host.
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
     return compare(
         *workloads,
@@ -131,14 +110,8 @@ def simulate(
         technique=technique,
         machine=machine,
         setting=setting,
-        executor=executor,
         table=table,
-        log=log,
-        out=out,
-        fresh=fresh,
-        wide=wide,
-        json=json,
-        quiet=quiet,
+        options=options,
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from json import dumps as json_of
 from pathlib import Path
 from textwrap import wrap
@@ -26,7 +27,7 @@ from halfwink.cli.console import (
     progress_bar,
     say,
 )
-from halfwink.cli.results import FigureOptions, Plot, draw, print_figure, print_results
+from halfwink.cli.results import NO_FIGURE, FigureOptions, draw, print_figure, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
@@ -41,6 +42,43 @@ Wide = Annotated[bool, Parameter(negative="")]
 Out = Annotated[Path | None, Parameter(name=["-o", "--out"])]
 #: Text, not a path: it may be a URL.
 OutFolder = Annotated[str | None, Parameter(name=["-o", "--out"])]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of every command that plays techniques and keeps their results.
+
+    Attributes
+    ----------
+    executor
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        Logged runs are played even if their results are there.
+    out
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
+    fresh
+        Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
+    json
+        Print one JSON document.
+    quiet
+        No progress, no messages.
+    """
+
+    executor: str = "local"
+    log: Log = None
+    out: OutFolder = None
+    fresh: Fresh = False
+    wide: Wide = False
+    json: Json = False
+    quiet: Quiet = False
+
+
+#: A user who asks for nothing of that.
+RUN_OPTIONS = RunOptions()
 
 #: Where results go when nothing else is said.
 OUT = Path("halfwink-out")
@@ -59,17 +97,9 @@ def compare(
     setting: Setting = None,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
-    executor: str = "local",
     table: str | None = None,
-    log: Log = None,
-    plot: Plot = None,
-    style: str = "paper",
-    width: str = "column",
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    figure: FigureOptions = NO_FIGURE,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Run techniques on workloads: one table, one chart, one report.
 
@@ -96,31 +126,10 @@ def compare(
         Instructions of each core, at most.
     timeline
         Record the cores' states for Perfetto: FROM:UNTIL in microseconds from the start, or UNTIL.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     table
         Table to print instead of the short one: ledger, host, or one of the world (slots).
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    plot
-        Figure for print: FILE.pdf, .svg or .png.
-    style
-        paper, talk or dark.
-    width
-        Of the figure: column (84 mm) or page (174 mm).
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
-    figure = FigureOptions(plot, style, width)
+    figure.check()
     window = _window(timeline)
     if world is None:
         world = comparing.default_world(
@@ -139,7 +148,10 @@ def compare(
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
     plain = world in (comparing.WORLD, comparing.NODE) and chosen[1:] == ["", None, None]
-    folder = place(out or OUT / slug("compare", *workloads, on, told=[] if plain else chosen))
+    quiet = options.quiet
+    folder = place(
+        options.out or OUT / slug("compare", *workloads, on, told=[] if plain else chosen)
+    )
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
         results = comparing.compare(
@@ -152,22 +164,22 @@ def compare(
             timeline_ns=window,
             loads=comparing.split_loads(load),
             out=folder,
-            fresh=fresh,
-            executor=executor_named(executor),
-            log=log,
+            fresh=options.fresh,
+            executor=executor_named(options.executor),
+            log=options.log,
             progress=progress,
         )
         seconds = time.monotonic() - begun
     draw(folder, ", ".join(workloads) + f" on {on}", results)
     print_figure(results, (), figure, quiet=quiet)
-    if json:
+    if options.json:
         print_json("compare", comparing.as_json(results))
     elif table is not None:
         shown = results.named(table)
         print_frame(shown if any(shown["set"]) else shown.drop("set"))
         stdout.print("all energies and times are modelled")
     else:
-        print_results(results, wide=wide)
+        print_results(results, wide=options.wide)
     _warn(results)
     for line in reading.notes(results):
         say(line, quiet=quiet)
@@ -182,19 +194,11 @@ def compare(
 def run(
     study: str,
     *,
-    executor: str = "local",
     plan: Annotated[bool, Parameter(negative="")] = False,
     part: str | None = None,
     collect: Annotated[bool, Parameter(negative="")] = False,
-    log: Log = None,
-    plot: Plot = None,
-    style: str = "paper",
-    width: str = "column",
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    figure: FigureOptions = NO_FIGURE,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Run a study of any world: workloads, machines, techniques and sweeps that a file describes.
 
@@ -202,8 +206,6 @@ def run(
     ----------
     study
         Name of a study, or a TOML file.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     plan
         Run nothing: jobs, CPU hours and parts, for as many parts as --part says.
     part
@@ -211,31 +213,17 @@ def run(
         may share a folder.
     collect
         Run nothing: tables and report of a study of which all parts have run.
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    plot
-        Figure for print: FILE.pdf, .svg or .png.
-    style
-        paper, talk or dark.
-    width
-        Of the figure: column (84 mm) or page (174 mm).
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
-    figure = FigureOptions(plot, style, width)
-    folder = place(out or OUT / slug("run", study))
+    figure.check()
+    quiet = options.quiet
+    folder = place(options.out or OUT / slug("run", study))
     if plan:
-        return sweeps.show_plan(study, part, folder, json=json)
-    how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
+        return sweeps.show_plan(study, part, folder, json=options.json)
+    how: Any = {
+        "executor": executor_named(options.executor),
+        "fresh": options.fresh,
+        "log": options.log,
+    }
     if part is not None:
         return sweeps.run_part(study, part, folder, how, quiet=quiet)
     if collect:
@@ -245,10 +233,10 @@ def run(
             done = studies.run(study, out=folder, progress=progress, **how)
     draw(folder, done.study["title"], done.results, done.study["plots"])
     print_figure(done.results, done.study["plots"], figure, quiet=quiet)
-    if json:
+    if options.json:
         print_json("run", {"study": done.study["title"], "runs": done.results.runs.to_dicts()})
     else:
-        print_results(done.results, wide=wide)
+        print_results(done.results, wide=options.wide)
     _warn(done.results)
     if done.results.has(designs.TABLE):
         say(_front(done, folder), quiet=quiet)
@@ -331,9 +319,7 @@ def report(
     folder: str,
     *,
     index: Annotated[bool, Parameter(negative="")] = False,
-    plot: Plot = None,
-    style: str = "paper",
-    width: str = "column",
+    figure: FigureOptions = NO_FIGURE,
     quiet: Quiet = False,
 ) -> int:
     """Draw the HTML report of a finished run again, or a page that links those of many.
@@ -344,16 +330,10 @@ def report(
         Folder of the results, or its URL.
     index
         The page: FOLDER/index.html lists each run in the folder and below, latest first.
-    plot
-        Figure for print: FILE.pdf, .svg or .png.
-    style
-        paper, talk or dark.
-    width
-        Of the figure: column (84 mm) or page (174 mm).
     quiet
         No messages.
     """
-    figure = FigureOptions(plot, style, width)
+    figure.check()
     where = place(folder)
     if index:
         if not isinstance(where, Path):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
-from halfwink.cli.settings import Log, Setting
+from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.settings import Setting
 
 
 def hybrid(
@@ -16,14 +16,8 @@ def hybrid(
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     load: Annotated[str | None, Parameter(name="--load")] = None,
     setting: Setting = None,
-    executor: str = "local",
     table: str | None = None,
-    log: Log = None,
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what a hybrid server draws and delays under each technique.
 
@@ -49,24 +43,9 @@ def hybrid(
     setting
         Change a value: --set big.wake_ms=50, --set accuracy=0.01, --set servers=100. May be
         repeated.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     table
         Table to print instead of the short one: proportionality (of loads with 0 and two more),
         slots (with --set slot_s=60), ledger, host.
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
     return compare(
         *workloads,
@@ -75,12 +54,6 @@ def hybrid(
         machine=machine,
         load=load,
         setting=setting,
-        executor=executor,
         table=table,
-        log=log,
-        out=out,
-        fresh=fresh,
-        wide=wide,
-        json=json,
-        quiet=quiet,
+        options=options,
     )

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
-from halfwink.cli.settings import Log, Setting, settings
+from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
 #: Counts that are played unless others are named: the World Cup's web site, 1998.
@@ -23,13 +23,7 @@ def year(
     counts: str = COUNTS,
     load: str | None = None,
     setting: Setting = None,
-    executor: str = "local",
-    log: Log = None,
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what a fleet of hybrid servers draws and delays over a year of counts.
 
@@ -56,25 +50,8 @@ def year(
         Change a value: --set big.wake_ms=50, or how the year is played: --set servers=1000,
         --set days=365 (counts are repeated or cut off), --set steady_loads=33,
         --set accuracy=0.02 (of each load), --set dispatch=round-robin. May be repeated.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
-    given = settings(setting)
-    set_ = {path for path, _ in given}
-    usual = [f"{name}={value}" for name, value in OPTIONS.items() if name not in set_]
+    values = OPTIONS | dict(settings(setting))
     services = workloads or ("count",)
     if wrong := [name for name in services if "@" in name]:
         raise HalfwinkError(f"workload `{wrong[0]}`: expected a service; its load is --counts")
@@ -84,12 +61,6 @@ def year(
         world="server",
         technique=technique,
         machine=machine,
-        setting=[*usual, *(setting or [])],
-        executor=executor,
-        log=log,
-        out=out,
-        fresh=fresh,
-        wide=wide,
-        json=json,
-        quiet=quiet,
+        setting=[f"{path}={value}" for path, value in values.items()],
+        options=options,
     )

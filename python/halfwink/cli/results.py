@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from cyclopts import Parameter
 
@@ -19,23 +19,36 @@ from halfwink.files import Place
 from halfwink.results import STUDY_FILE, Results
 from halfwink.summary import summarize
 
-Plot = Annotated[Path | None, Parameter(name="--plot")]
 
-
+@Parameter(name="*")
 @dataclass(frozen=True)
 class FigureOptions:
-    """The options of a figure, checked before anything is played."""
+    """Options of every command that draws a figure for print.
 
-    plot: Path | None
-    style: str
-    width: str
+    Attributes
+    ----------
+    plot
+        Figure for print: FILE.pdf, .svg or .png.
+    style
+        paper, talk or dark.
+    width
+        Of the figure: column (84 mm) or page (174 mm).
+    """
 
-    def __post_init__(self) -> None:
+    plot: Path | None = None
+    style: str = "paper"
+    width: str = "column"
+
+    def check(self) -> None:
+        """Checks them before anything is played; raises HalfwinkError."""
         if self.plot is not None:
             from halfwink.report.figures import check
 
             check(self.plot, self.style, self.width)
 
+
+#: A user who wants no figure.
+NO_FIGURE = FigureOptions()
 
 #: Columns of words.
 LEFT = ("workload", "machine", "technique", "needs", "breaks")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
-from halfwink.cli.settings import Log, Setting
+from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.settings import Setting
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
 from halfwink.library import declared
@@ -26,13 +26,7 @@ def router(
     profile_pps: Path | None = None,
     points: Annotated[bool, Parameter(negative="")] = False,
     setting: Setting = None,
-    executor: str = "local",
-    log: Log = None,
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what a software router draws, delays, loses and reorders under each technique.
 
@@ -60,21 +54,6 @@ def router(
         Each point of the profile.
     setting
         Change a value: --set nic.ring=1024, --set seed=3. May be repeated.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
     return compare(
         *_loaded(workloads, _profile(profile, pps, profile_pps)),
@@ -82,14 +61,8 @@ def router(
         technique=technique,
         machine=machine,
         setting=setting,
-        executor=executor,
-        log=log,
-        out=out,
-        fresh=fresh,
-        wide=wide,
-        json=json,
-        quiet=quiet,
         table="slots" if points else None,
+        options=options,
     )
 
 

@@ -11,10 +11,10 @@ from typing import Annotated
 import polars as pl
 from cyclopts import App, Parameter
 
-from halfwink.cli.commands import Fresh, Json, OutFolder, Quiet, Wide, compare
+from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
-from halfwink.cli.settings import Log, Setting, settings
+from halfwink.cli.settings import Setting, settings
 from halfwink.comparison import default_machine, technique_names
 from halfwink.files import write_whole
 from halfwink.jobs import Job, pairs
@@ -34,14 +34,8 @@ def simulate(
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     load: Annotated[str | None, Parameter(name="--load")] = None,
     setting: Setting = None,
-    executor: str = "local",
     table: str | None = None,
-    log: Log = None,
-    out: OutFolder = None,
-    fresh: Fresh = False,
-    wide: Wide = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what techniques of completion do by the number of CPUs that issue I/Os (modelled).
 
@@ -64,24 +58,9 @@ def simulate(
     setting
         Change a value: --set coherence.one_hop_ns=120, --set through=queue, --set depth=1, --set
         rate_kiops=20, --set ios=20000. May be repeated.
-    executor
-        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     table
         Table to print instead of the short one: peaks, steps (what one CPU of a further socket
         changes), ledger, host.
-    log
-        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
-        Logged runs are played even if their results are there.
-    out
-        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
-    fresh
-        Run again what is already there.
-    wide
-        All columns, on a narrow terminal too.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
     """
     if load is None and not any("@" in workload for workload in workloads):
         load = around_sockets(machine or default_machine(WORLD), setting)
@@ -92,14 +71,8 @@ def simulate(
         machine=machine,
         load=load,
         setting=setting,
-        executor=executor,
         table=table,
-        log=log,
-        out=out,
-        fresh=fresh,
-        wide=wide,
-        json=json,
-        quiet=quiet,
+        options=options,
     )
 
 
