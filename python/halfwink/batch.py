@@ -59,8 +59,7 @@ def run_jobs(
     """
     planned = plan(jobs)
     again = fresh or log is not None
-    which, parts = part or (1, 1)
-    ours = deal(planned, parts)[which - 1] if part is not None else distinct(planned)
+    ours = distinct(planned) if part is None else deal(planned, part[1])[part[0] - 1]
     there = set[str]() if again else store.present([planned[number].key for number in ours])
     missing = [number for number in ours if planned[number].key not in there]
     state = _State(planned, missing, len(ours), progress)

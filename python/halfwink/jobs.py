@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 from halfwink import _core
 from halfwink.library import library
@@ -106,23 +107,11 @@ def plan(jobs: Iterable[Job]) -> list[Planned]:
     """
     found: list[Planned] = []
     # Jobs of one mutant go to the native module together; not all, so that memory stays small.
-    waiting: list[Job] = []
-
-    def work_off() -> None:
-        if waiting:
-            told = [
-                (job.world, job.workload, job.machine, job.technique, job.set, job.options)
-                for job in waiting
-            ]
+    for mutant, group in groupby(jobs, key=lambda job: job.mutant):
+        told = ((j.world, j.workload, j.machine, j.technique, j.set, j.options) for j in group)
+        while some := list(islice(told, AT_ONCE)):
             found.extend(
                 Planned(key, work, sys.intern(unit), pace and sys.intern(pace))
-                for key, work, unit, pace in library(waiting[0].mutant).plan(told)
+                for key, work, unit, pace in library(mutant).plan(some)
             )
-            waiting.clear()
-
-    for job in jobs:
-        if waiting and (len(waiting) == AT_ONCE or job.mutant != waiting[0].mutant):
-            work_off()
-        waiting.append(job)
-    work_off()
     return found

@@ -10,7 +10,7 @@ from typing import Any
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Planned, plan
 from halfwink.library import library
-from halfwink.parts import check_part, deal
+from halfwink.parts import check_part, deal, distinct
 from halfwink.store import Columns, RunStore
 from halfwink.studies import study_jobs
 
@@ -84,7 +84,7 @@ def plan_study(name: str, *, out: Place | str | None = None, parts: int | None =
     jobs = study_jobs(name)
     planned = plan(jobs)
     store = RunStore(place(out) / "runs") if out is not None else None
-    first = {known.key: number for number, known in reversed(list(enumerate(planned)))}
+    first = {planned[number].key: number for number in distinct(planned)}
     there = store.present(list(first)) if store is not None else set[str]()
     hosts = store.hosts() if store is not None and there else {}
     seconds, is_measured = _seconds(jobs, planned, first, hosts)
