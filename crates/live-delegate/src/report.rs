@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +14,7 @@ use super::calls::{CALLS, REFUSALS, REFUSAL_NAMES};
 use super::events;
 use super::histogram::{quantile_ns, Histogram, BUCKETS};
 use super::shared::{CallCounts, Mapped, Options};
-use halfwink_live::clock;
+use halfwink_live::{clock, descriptor};
 
 /// Watts of a big core: EV6 on average (Mogul 2007, Table 1).
 const BIG_WATTS: f64 = 10.68;
@@ -46,10 +45,7 @@ impl Run {
         how.mode(0o600);
         let file = loop {
             let file = how.read(true).write(true).create_new(true).open(path)?;
-            // SAFETY: a descriptor of ours.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
-                return Err(std::io::Error::last_os_error());
-            }
+            descriptor::lock(&file, libc::LOCK_EX)?;
             // Somebody who clears away may have come between.
             if file.metadata()?.nlink() > 0 {
                 break file;

@@ -21,6 +21,18 @@ pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Locks a file (`flock`) until it is closed; `how` as the call takes it.
+///
+/// # Errors
+/// The system's; with `LOCK_NB`, `WouldBlock` if another description of the file has it locked.
+pub fn lock(file: &File, how: libc::c_int) -> io::Result<()> {
+    // SAFETY: a descriptor that is open, and plain numbers.
+    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
 /// Gives a file its length, and room for all of it: what turns out to be missing when a mapping is
 /// written ends the program that writes (`SIGBUS`).
 ///

@@ -9,6 +9,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use halfwink_live::descriptor;
+
 use super::device::{append, Backend, Extent, Way};
 use super::rings::Rings;
 use crate::ring;
@@ -141,11 +143,7 @@ fn lock(file: &fs::File, read_only: bool) -> io::Result<()> {
     let how = if read_only { libc::LOCK_SH } else { libc::LOCK_EX };
     let until = Instant::now() + PATIENCE;
     let error = loop {
-        // SAFETY: plain numbers.
-        if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
+        let Err(error) = descriptor::lock(file, how | libc::LOCK_NB) else { return Ok(()) };
         if error.kind() != io::ErrorKind::WouldBlock || Instant::now() >= until {
             break error;
         }

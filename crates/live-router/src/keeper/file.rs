@@ -2,11 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use halfwink_dataplane::{AssociationId, Direction, NumberRecord};
+use halfwink_live::descriptor;
 
 use super::kept::Disk;
 
@@ -65,11 +65,9 @@ fn lock(path: &Path) -> Result<File, String> {
     let name = path.display();
     let file = private().create(true).truncate(false).open(path);
     let file = file.map_err(|e| format!("{name}: {e}"))?;
-    // SAFETY: a descriptor that is open, and plain numbers.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+    let Err(e) = descriptor::lock(&file, libc::LOCK_EX | libc::LOCK_NB) else {
         return Ok(file);
-    }
-    let e = io::Error::last_os_error();
+    };
     if e.kind() == io::ErrorKind::WouldBlock {
         let why = "another process uses this association; two would use the same nonces";
         return Err(format!("{name}: {why}"));
