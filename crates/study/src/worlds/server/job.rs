@@ -348,7 +348,6 @@ impl ServerJob {
         let done: u64 = tally.finished.iter().sum();
         let energy_j = run.machines.iter().map(|m| m.energy_j).sum::<f64>();
         let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
-        let full = capacity(&self.service) * run.servers;
         let waited_ps: u128 = tally.waited_ps.iter().sum();
         let big = &run.machines[1];
         let mut cells = Common {
@@ -370,14 +369,7 @@ impl ServerJob {
         let [power_low, power_high] = ends(precision.and_then(|p| interval(p.power_w, 1.0)));
         let known = self.is_to_be_accurate && self.read.arrivals.rate() > 0.0;
         let known = known.then(|| word(precision.is_some_and(|p| p.reached)));
-        let own: [Value; 23] = [
-            (100.0 * self.read.arrivals.rate() / full).into(),
-            self.options.seed.into(),
-            (run.servers as u64).into(),
-            tally.arrived.into(),
-            self.read.read_as.as_str().into(),
-            self.read.bad_lines.into(),
-            self.read.bad_line.as_str().into(),
+        let own: [Value; 16] = [
             (done as f64 / seconds).into(),
             (energy_j / seconds).into(),
             power_low,
@@ -395,8 +387,24 @@ impl ServerJob {
             word(run.keeps_up()).into(),
             known.map_or(Value::Missing(Kind::Text), Value::from),
         ];
-        cells.extend(OWN.iter().map(|head| head.0).zip(own.into_iter().chain(walked_cells(None))));
+        let asked = self.asked(run.servers, tally.arrived).into_iter();
+        let own = asked.chain(own).chain(walked_cells(None));
+        cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Table::row(cells)
+    }
+
+    /// Cells of the columns from `load_pct` to `bad_line`: what is asked of so many servers.
+    fn asked(&self, servers: f64, offered: u64) -> [Value; 7] {
+        let full = capacity(&self.service) * servers;
+        [
+            (100.0 * self.read.arrivals.rate() / full).into(),
+            self.options.seed.into(),
+            (servers as u64).into(),
+            offered.into(),
+            self.read.read_as.as_str().into(),
+            self.read.bad_lines.into(),
+            self.read.bad_line.as_str().into(),
+        ]
     }
 
     /// The row of a walk, whose requests are as many as the counts say. What machines did between
@@ -407,8 +415,6 @@ impl ServerJob {
         let at = |quantile: f64| us(year.quantile_s(quantile));
         let offered = year.requests + year.above_requests;
         let finished = if offered > 0.0 { year.requests / offered } else { 1.0 };
-        let rate = self.read.arrivals.rate();
-        let full = capacity(&self.service) * f64::from(walked.servers());
         let mut cells = Common {
             unit_of_work: "request",
             units: year.requests.round() as u64,
@@ -420,14 +426,7 @@ impl ServerJob {
         }
         .cells();
         let real = || Value::Missing(Kind::Real);
-        let own: [Value; 23] = [
-            (100.0 * rate / full).into(),
-            walked.seed().into(),
-            u64::from(walked.servers()).into(),
-            (offered.round() as u64).into(),
-            self.read.read_as.as_str().into(),
-            self.read.bad_lines.into(),
-            self.read.bad_line.as_str().into(),
+        let own: [Value; 16] = [
             (year.requests / year.duration_s).into(),
             year.power_w().into(),
             real(),
@@ -445,7 +444,8 @@ impl ServerJob {
             word(finished >= KEEPS_UP).into(),
             Value::Missing(Kind::Text),
         ];
-        let own = own.into_iter().chain(walked_cells(Some(found)));
+        let asked = self.asked(walked.servers(), offered.round() as u64).into_iter();
+        let own = asked.chain(own).chain(walked_cells(Some(found)));
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Table::row(cells)
     }

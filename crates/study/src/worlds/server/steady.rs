@@ -106,7 +106,7 @@ impl Walked {
         control: &RunControl,
         logs: &Logs,
     ) -> Result<Found, StudyError> {
-        let servers = f64::from(self.fleet.0);
+        let servers = self.servers();
         let full = capacity(service) * servers;
         let peak = self.counts.iter().copied().fold(0.0, f64::max) / self.step.as_s();
         let top = peak.min(HIGHEST * full) / servers;
@@ -134,13 +134,9 @@ impl Walked {
         })
     }
 
-    /// The seed of all random streams, and the number of servers.
-    pub(super) fn seed(&self) -> u64 {
-        self.effort.seed
-    }
-
-    pub(super) fn servers(&self) -> u32 {
-        self.fleet.0
+    /// The number of servers.
+    pub(super) fn servers(&self) -> f64 {
+        f64::from(self.fleet.0)
     }
 
     /// Requests that are simulated at most; 0 if only playing them tells.
