@@ -114,7 +114,8 @@ impl Up {
     /// Reads as much as is buffered, before a machine is asked to serve it.
     ///
     /// # Errors
-    /// What the client gets.
+    /// If the body is too long or too slow, there is no memory for it, or the client has gone: the
+    /// failure says what the client gets.
     pub async fn hold(
         &mut self,
         bytes: &mut Vec<u8>,
