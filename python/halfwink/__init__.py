@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from halfwink.circuits import Fabric, Schedule, circuit_schedule, fabric
     from halfwink.claim_verdicts import claims
     from halfwink.comparison import compare
+    from halfwink.day_advice import DayAdvice, advise_day
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import LocalExecutor
     from halfwink.fabric_advice import CircuitAdvice, circuit_advice
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Advice": "advice",
     "CircuitAdvice": "fabric_advice",
+    "DayAdvice": "day_advice",
     "Dask": "pools",
     "Fabric": "circuits",
     "HalfwinkError": "errors",
@@ -89,6 +91,7 @@ _HOMES = {
     "Recording": "recorder",
     "Replay": "logs",
     "advise": "advice",
+    "advise_day": "day_advice",
     "beside": "logs",
     "calibrate_host": "host_calibration",
     "calibrate_storage": "block_calibration",
@@ -133,6 +136,7 @@ __all__ = [
     "Beside",
     "CircuitAdvice",
     "Dask",
+    "DayAdvice",
     "Fabric",
     "HalfwinkError",
     "HostCalibration",
@@ -160,6 +164,7 @@ __all__ = [
     "StudyRun",
     "__version__",
     "advise",
+    "advise_day",
     "beside",
     "calibrate_host",
     "calibrate_storage",

@@ -175,9 +175,7 @@ def advise(
         HalfwinkError: a name or value that cannot be, in one line.
         RunError: a run failed.
     """
-    goal: Any = p99_us
-    if goal is not None and not (isinstance(goal, int | float) and 0 < goal < 1e12):
-        raise HalfwinkError(f"p99: {p99_us} us, expected a number above 0")
+    checked_goal(p99_us)
     if servers is not None and not 1 <= servers <= MOST_SERVERS:
         raise HalfwinkError(f"servers: {servers}, expected 1 to {MOST_SERVERS}")
     rate = str(load)
@@ -204,6 +202,29 @@ def advise(
     if folder is not None:
         keep(folder, advice.results, f"# advice for {job.workload} on {on}\n")
     return advice
+
+
+def checked_goal(p99_us: Any) -> float | None:
+    """Returns a goal for the 99th percentile, in microseconds, if it can be one."""
+    if p99_us is not None and not (isinstance(p99_us, int | float) and 0 < p99_us < 1e12):
+        raise HalfwinkError(f"p99: {p99_us} us, expected a number above 0")
+    return p99_us
+
+
+def service_of(job: Job) -> str:
+    """Returns the name of a job's service, of a file without its folder and its ending."""
+    name = job.workload.partition("@")[0]
+    file = name.rpartition("/")[2]
+    return file.removesuffix(".toml").removesuffix(".profile") if file != name else name
+
+
+def linux_lines(composition: str) -> tuple[str, ...]:
+    """Returns lines that set on Linux what of a composition can be had today."""
+    return tuple(
+        f"{part}: {line}"
+        for part in composition.split("+")
+        if (line := _line(part)) and needs(part, NODE) == "today"
+    )
 
 
 class _Found:
@@ -254,11 +275,6 @@ class _Found:
         is_kept = self.keeps(self.today)
         is_change = is_kept and self.today != USUAL
         assumptions = self._assumptions() if is_change else _no_assumptions()
-        linux = tuple(
-            f"{part}: {line}"
-            for part in self.today.split("+")
-            if (line := _line(part)) and needs(part, NODE) == "today"
-        )
         sentences = [*self._set(), *(self._fleet(servers) if is_change else ())]
         sentences += [*self._runner_up(), *(self._beyond() if is_kept else self._instead())]
         sentences += [*self._without_goal(), *self._see()] if is_kept else []
@@ -270,7 +286,7 @@ class _Found:
             results=self.results,
             tried=self.search.frame(),
             assumptions=assumptions,
-            linux=linux if is_change else (),
+            linux=linux_lines(self.today) if is_change else (),
             sentences=tuple(sentences),
             goal_us=self.question.goal_us,
         )
@@ -278,9 +294,7 @@ class _Found:
     @property
     def service(self) -> str:
         """Returns the service's name, of a file without its folder and its ending."""
-        name = self.question.job.workload.partition("@")[0]
-        file = name.rpartition("/")[2]
-        return file.removesuffix(".toml").removesuffix(".profile") if file != name else name
+        return service_of(self.question.job)
 
     @property
     def goal(self) -> str:

@@ -131,6 +131,26 @@ impl Arrivals {
         }
     }
 
+    /// Returns requests per second in steps: those of counts, or whole steps of `step` for recorded
+    /// times, without what is left behind the last one. None for arrivals without an end.
+    #[must_use]
+    pub fn in_steps(&self, step: Time) -> Option<(Time, Vec<f64>)> {
+        match self {
+            Arrivals::Rates { step, per_s } => Some((*step, per_s.to_vec())),
+            Arrivals::Recorded { times, .. } => {
+                let whole = times.last().map_or(0, |last| last.0 / step.0);
+                let mut per_s = vec![0.0; whole as usize];
+                for time in times.iter() {
+                    if let Some(rate) = per_s.get_mut((time.0 / step.0) as usize) {
+                        *rate += 1.0 / step.as_s();
+                    }
+                }
+                Some((step, per_s))
+            }
+            _ => None,
+        }
+    }
+
     /// Changes the mean rate by scaling all gaps.
     #[must_use]
     pub fn at_rate(&self, rate: f64) -> Arrivals {
@@ -369,6 +389,20 @@ mod tests {
         assert!((within(0.0, 10.0) as f64 - 1000.0).abs() < 130.0);
         assert!((within(20.0, 30.0) as f64 - 4000.0).abs() < 260.0);
         assert_eq!(times.len(), within(0.0, 30.0));
+    }
+
+    #[test]
+    fn recorded_times_are_counted_in_whole_steps() {
+        let times: Arc<[Time]> = [0, 1, 9, 10, 25, 31].map(|s| Time::ns(s * 1_000_000_000)).into();
+        let recorded = Arrivals::Recorded { times, sizes: Arc::new([]) };
+        let step = Time::ns(10_000_000_000);
+        let (found, per_s) = recorded.in_steps(step).unwrap();
+        assert_eq!(found, step);
+        assert!(per_s.iter().zip([0.3, 0.1, 0.1]).all(|(a, b)| (a - b).abs() < 1e-12), "{per_s:?}");
+        assert_eq!(per_s.len(), 3);
+        let counts = Arrivals::Rates { step, per_s: Arc::new([2.0, 0.0]) };
+        assert_eq!(counts.in_steps(Time::ns(1)), Some((step, vec![2.0, 0.0])));
+        assert_eq!(Arrivals::Poisson { rate: 1.0 }.in_steps(step), None);
     }
 
     #[test]

@@ -159,6 +159,24 @@ fn energy_meters() -> (Vec<String>, Option<String>) {
     rapl::probe()
 }
 
+/// The energy counters of this machine, from when it is made on.
+#[pyclass(frozen)]
+pub(crate) struct EnergyMeter(rapl::Meter);
+
+#[pymethods]
+impl EnergyMeter {
+    /// Begins to read what there is; that there is nothing is no error.
+    #[new]
+    fn new() -> EnergyMeter {
+        EnergyMeter(rapl::Meter::begin())
+    }
+
+    /// Returns the readings up to now.
+    fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&py.detach(|| self.0.look()))?)
+    }
+}
+
 /// The CPUs that this thread may run on.
 #[pyfunction]
 fn allowed_cpus() -> Vec<u32> {
@@ -175,6 +193,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DELEGATE_VARIABLE", VARIABLE)?;
     module.add_class::<DelegateRun>()?;
     module.add_class::<IdleWatch>()?;
+    module.add_class::<EnergyMeter>()?;
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(energy_meters, module)?)?;
     module.add_function(wrap_pyfunction!(live_features, module)?)?;

@@ -51,6 +51,7 @@ pub use worlds::chip::{
 };
 pub use worlds::fabric::{schedule, FabricInfo, Scheduler};
 pub use worlds::list::{world, WORLDS};
+pub use worlds::load::Day;
 pub use worlds::node::{
     ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo,
 };

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import advice
+from halfwink import advice, day_advice
 from halfwink.advice import Advice
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
 from halfwink.cli.console import check_plot, print_json, print_table, save_chart, say
 from halfwink.cli.console import out as stdout
 from halfwink.cli.settings import Setting, settings
 from halfwink.composition_search import REPORTED
+from halfwink.day_advice import DayAdvice
+from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
 from halfwink.files import place
+from halfwink.fleet_day import SLEEP_W, WAKE_S
 from halfwink.request_profile import time_us
 from halfwink.summary import fixed
 
@@ -24,16 +28,38 @@ from halfwink.summary import fixed
 SHOWN = 12
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class DayOptions:
+    """A day of a fleet.
+
+    Attributes
+    ----------
+    day
+        Requests of the whole fleet over a day: counts:FILE (lines PERIOD,COUNT; a name alone is
+        that), or log:FILE. --load then scales the fullest step: 60%.
+    sleep_w
+        With --day: watts of a server that sleeps.
+    wake_s
+        With --day: seconds from sleep to the first request.
+    """
+
+    day: str | None = None
+    sleep_w: Annotated[float, Parameter(name="--sleep-w")] = SLEEP_W
+    wake_s: Annotated[float, Parameter(name="--wake-s")] = WAKE_S
+
+
 def advise(
     workload: str,
     *,
-    load: str = advice.LOAD,
+    load: str | None = None,
     p99: str | None = None,
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     servers: int | None = None,
+    day: DayOptions = DayOptions(),
     today: Annotated[bool, Parameter(negative="")] = False,
     setting: Setting = None,
-    requests: int = REPORTED,
+    requests: int | None = None,
     plot: Annotated[Path | None, Parameter(name="--plot")] = None,
     executor: str = "local",
     out: OutFolder = None,
@@ -51,7 +77,7 @@ def advise(
     workload
         Service with a profile: nginx, memcached ...; or the file of one (`halfwink profile`).
     load
-        One rate: per cent of what the cores carry (30%), requests per second (20000/s), or
+        One rate: per cent of what the cores carry (default: 30%), requests per second (20000/s), or
         gaps:FILE@30.
     p99
         Longest 99th percentile of latency: 2ms, 500us. Default: 10 % longer than with Linux'
@@ -60,14 +86,17 @@ def advise(
         Server of today (golden-cove-56, zen4-96, neoverse-v2-96), or a TOML file.
     servers
         Servers of the fleet, for kilowatt hours a year.
+    day
+        A day of a fleet.
     today
         Search only what can be had today.
     setting
         Change a value of the server: --set shared.uncore.awake_w=60. May be repeated.
     requests
-        Requests of each run that is reported.
+        Requests of each run that is reported (default: 1,000,000; with --day 200,000 at each load).
     plot
-        Draw all compositions that were played: energy against p99 (.html, .svg, .png).
+        Draw all compositions that were played: energy against p99; with --day the day (.html, .svg,
+        .png).
     executor
         local, local:WORKERS, dask, or dask://HOST:PORT.
     out
@@ -82,32 +111,64 @@ def advise(
     goal = None if p99 is None else time_us(p99)
     values = dict(settings(setting))
     told = [load, goal, machine, today, requests, *values.items()]
+    told += [] if day.day is None else [day.day, servers, day.sleep_w, day.wake_s]
     folder = place(out or OUT / slug("advise", workload, told=told))
-    found = advice.advise(
-        workload,
-        load=load,
-        p99_us=goal,
-        machine=machine,
-        servers=servers,
-        today=today,
-        set=values,
-        requests=requests,
-        out=folder,
-        executor=executor_named(executor),
-        progress=lambda line: say(line, quiet=quiet),
-    )
-    if json:
-        print_json("advise", _document(found))
+
+    def tell(line: str) -> None:
+        say(line, quiet=quiet)
+
+    common: dict[str, Any] = {
+        "p99_us": goal,
+        "machine": machine,
+        "today": today,
+        "set": values,
+        "out": folder,
+        "executor": executor_named(executor),
+        "progress": tell,
+    }
+    found: Advice | DayAdvice
+    if day.day is not None:
+        found = day_advice.advise_day(
+            workload,
+            day=day.day,
+            servers=1 if servers is None else servers,
+            load=None if load is None else _peak(load),
+            sleep_w=day.sleep_w,
+            wake_s=day.wake_s,
+            requests=requests or day_advice.REQUESTS,
+            **common,
+        )
     else:
+        found = advice.advise(
+            workload,
+            load=load or advice.LOAD,
+            servers=servers,
+            requests=requests or REPORTED,
+            **common,
+        )
+    if not json:
         _print(found)
+    elif isinstance(found, DayAdvice):
+        print_json("advise.day", _day_document(found))
+    else:
+        print_json("advise", _document(found))
     say(f"runs: {folder}", quiet=quiet)
     if plot is not None:
         save_chart(found.chart(), plot, quiet=quiet)
     return 0
 
 
-def _print(found: Advice) -> None:
-    """Prints the answer, the lines for Linux, the assumptions and the best compositions."""
+def _peak(load: str) -> float:
+    """The load of a day's fullest step, in per cent."""
+    try:
+        return float(load.removesuffix("%"))
+    except ValueError:
+        message = f"--load {load}: expected per cent with --day, for its fullest step (60%)"
+        raise HalfwinkError(message) from None
+
+
+def _print(found: Advice | DayAdvice) -> None:
+    """Prints the answer, the lines for Linux, and tables of what it rests on."""
     # Sentences are for reading, wherever they go.
     for line in found.sentences:
         stdout.print(fill(line, min(stdout.width, 100)), markup=False)
@@ -115,8 +176,31 @@ def _print(found: Advice) -> None:
         stdout.print("\nOn Linux:", markup=False)
         for line in found.linux:
             stdout.print(f"  {line}", markup=False, soft_wrap=True)
+    if isinstance(found, DayAdvice):
+        _plans(found)
+        return
     _assumptions(found)
     _front(found)
+
+
+def _plans(found: DayAdvice) -> None:
+    """Prints the day under each composition."""
+    stdout.print()
+    rows = [
+        [
+            row["technique"],
+            row["needs"],
+            row["asleep"],
+            fixed(row["saving_pct"]),
+            fixed(row["p99_us"], 1),
+            fixed(row["over_goal_pct"], 1),
+            fixed(row["awake_mean"], 0),
+        ]
+        for row in found.plans.head(SHOWN).to_dicts()
+    ]
+    sides = ("left", "left", "left", "right", "right", "right", "right")
+    headings = ("composition", "needs", "asleep", "saved %", "p99 us", "over goal %", "awake")
+    print_table(list(zip(headings, sides, strict=True)), rows)
 
 
 def _assumptions(found: Advice) -> None:
@@ -169,4 +253,17 @@ def _document(found: Advice) -> dict[str, Any]:
         "assumptions": found.assumptions.to_dicts(),
         "runs": found.results.runs.to_dicts(),
         "tried": found.tried.to_dicts(),
+    }
+
+
+def _day_document(found: DayAdvice) -> dict[str, Any]:
+    return {
+        "answer": list(found.sentences),
+        "today": found.today,
+        "keeps_goal": found.keeps_goal,
+        "goal_p99_us": found.goal_us,
+        "linux": list(found.linux),
+        "plans": found.plans.to_dicts(),
+        "steps": found.steps.to_dicts(),
+        "runs": found.results.runs.to_dicts(),
     }

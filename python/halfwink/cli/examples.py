@@ -17,6 +17,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "advise": (
         ("nginx --load 30% --p99 2ms", "what to set tonight, and what it hangs on"),
         ("memcached -m zen4-96 --today --json", "what can be had now, for programs"),
+        (
+            "nginx --day counts.csv --servers 1000 --p99 100us",
+            "what to set on a fleet, and which servers may sleep",
+        ),
     ),
     "idle": (
         ("gaps.txt", "of perf record -a -e power:cpu_idle, then perf script > gaps.txt"),

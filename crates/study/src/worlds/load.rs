@@ -8,6 +8,7 @@ use halfwink_arrivals::log::{Log, LogOptions, Sizes, Unit};
 use halfwink_arrivals::{Arrivals, Skipped};
 use halfwink_engine::Cdf;
 use halfwink_inputs::{expand, open_input, Budget, Opened, Share};
+use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::Library;
@@ -203,6 +204,43 @@ impl ServerLoad {
             }
         };
         Ok(Read { full, ..Read::of(arrivals) })
+    }
+}
+
+/// Rates of a file, by steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Day {
+    /// Length of each step, in seconds.
+    pub step_s: f64,
+    /// Requests per second in each step.
+    pub per_s: Vec<f64>,
+    /// What a log was read as; empty for counts.
+    pub read_as: String,
+    /// Lines that were left out.
+    pub bad_lines: u64,
+}
+
+impl Day {
+    /// Reads `counts:FILE`, or `log:FILE` in whole steps of `step`; `@RATE` behind it scales it to
+    /// that mean rate, in requests per second.
+    ///
+    /// # Errors
+    /// If the text is no such load, or the file cannot be read as one.
+    pub fn read(library: &Library, text: &str, step: Time) -> Result<Day, StudyError> {
+        let load = ServerLoad::parse(text)?;
+        let wrong = || StudyError::Usage(format!("`{text}`: expected counts:FILE or log:FILE"));
+        if !load.ends() {
+            return Err(wrong());
+        }
+        if let ServerLoad::File(.., Some(Rate::Percent(_))) = load {
+            return Err(StudyError::Usage(format!(
+                "`{text}`: expected requests per second behind @"
+            )));
+        }
+        let read = load.read(library, |_| 1.0)?;
+        let (step, per_s) = read.arrivals.in_steps(step).ok_or_else(wrong)?;
+        let Read { read_as, bad_lines, .. } = read;
+        Ok(Day { step_s: step.as_s(), per_s, read_as, bad_lines })
     }
 }
 
