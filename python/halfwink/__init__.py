@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from halfwink.studies import StudyRun, collected, run, run_part
     from halfwink.sweep_plan import StudyPlan, plan_study
     from halfwink.targets import reproduce
+    from halfwink.verification import Verification, verify
 
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
 #: `list` do not wait for data frames and charts.
@@ -123,6 +124,8 @@ _HOMES = {
     "profile": "request_profile",
     "service_profile": "service",
     "stated_profile": "request_profile",
+    "verify": "verification",
+    "Verification": "verification",
     "techniques": "_core",
     "workloads": "catalogue",
     "worlds": "_core",
@@ -162,6 +165,7 @@ __all__ = [
     "StorageCalibration",
     "StudyPlan",
     "StudyRun",
+    "Verification",
     "__version__",
     "advise",
     "advise_day",
@@ -198,6 +202,7 @@ __all__ = [
     "service_profile",
     "stated_profile",
     "techniques",
+    "verify",
     "workloads",
     "worlds",
 ]

@@ -39,6 +39,7 @@ from halfwink.results import Results
 from halfwink.store import RunStore, temporary_store
 from halfwink.studies import keep
 from halfwink.verdict import HOURS_A_YEAR, WITH, Judged
+from halfwink.verification import write_prediction
 
 if TYPE_CHECKING:
     import altair as alt
@@ -88,6 +89,17 @@ class Advice:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
+
+    def commit(self, path: Path | str) -> str:
+        """Writes what meters of a server should show under ``menu`` and under ``today``, for
+        `halfwink.verify`, with the time and a digest, which it returns.
+
+        Raises:
+            RunError: the file is there already, or cannot be written.
+        """
+        return write_prediction(
+            path, self.results, baseline=USUAL, advised=self.today, goal_us=self.goal_us
+        )
 
     def chart(self) -> alt.LayerChart:
         """Draws all compositions that were played: energy against p99, in per cent of the

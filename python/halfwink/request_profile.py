@@ -24,6 +24,7 @@ from halfwink import _core
 from halfwink.comparison import BASELINE, NODE, WORLD, compare
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
+from halfwink.inputs import read_text
 from halfwink.jobs import names
 from halfwink.library import library, root
 from halfwink.preheat import simulate
@@ -334,11 +335,7 @@ def read_times(file: Path, unit: str | None = None) -> list[float]:
     Raises:
         HalfwinkError: there are none, or of no known unit.
     """
-    try:
-        lines = file.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HalfwinkError(f"{file}: {error}") from error
-    rows = list(csv.reader(lines))
+    rows = list(csv.reader(read_text(file).splitlines()))
     head = rows[0] if rows else []
     column = next((n for n, cell in enumerate(head) if TIMES.search(cell)), None)
     if column is not None:

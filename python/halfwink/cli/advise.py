@@ -60,6 +60,7 @@ def advise(
     today: Annotated[bool, Parameter(negative="")] = False,
     setting: Setting = None,
     requests: int | None = None,
+    commit: Annotated[Path | None, Parameter(name="--commit")] = None,
     plot: Annotated[Path | None, Parameter(name="--plot")] = None,
     executor: str = "local",
     out: OutFolder = None,
@@ -94,6 +95,9 @@ def advise(
         Change a value of the server: --set shared.uncore.awake_w=60. May be repeated.
     requests
         Requests of each run that is reported (default: 1,000,000; with --day 200,000 at each load).
+    commit
+        Write to this file what meters should show, with the time and a digest, for `halfwink
+        verify`.
     plot
         Draw all compositions that were played: energy against p99; with --day the day (.html, .svg,
         .png).
@@ -108,6 +112,10 @@ def advise(
     """
     if plot is not None:
         check_plot(plot)
+    if commit is not None and day.day is not None:
+        raise HalfwinkError("--commit: expected one load, without --day")
+    if commit is not None and commit.exists():
+        raise HalfwinkError(f"{commit}: is there already; a prediction is written once")
     goal = None if p99 is None else time_us(p99)
     values = dict(settings(setting))
     told = [load, goal, machine, today, requests, *values.items()]
@@ -153,6 +161,8 @@ def advise(
     else:
         print_json("advise", _document(found))
     say(f"runs: {folder}", quiet=quiet)
+    if commit is not None and isinstance(found, Advice):
+        say(f"prediction: {commit}, sha256 {found.commit(commit)}", quiet=quiet)
     if plot is not None:
         save_chart(found.chart(), plot, quiet=quiet)
     return 0

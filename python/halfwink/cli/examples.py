@@ -22,6 +22,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "what to set on a fleet, and which servers may sleep",
         ),
     ),
+    "verify": (
+        (
+            "prediction.json --seconds 600 --latencies log.csv",
+            "what advise --commit prediction.json wrote, beside this machine",
+        ),
+        ("prediction.json -t menu --server-w 312", "before anything is set, with a meter of yours"),
+    ),
     "idle": (
         ("gaps.txt", "of perf record -a -e power:cpu_idle, then perf script > gaps.txt"),
         ("gaps.csv -m zen4-96 -t teo,c6a --p99 50us", "two policies, and a latency limit to set"),

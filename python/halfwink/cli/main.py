@@ -97,6 +97,10 @@ COMMANDS = {
         "advise:advise",
         "Find what to set for a service: the cheapest composition of techniques that keeps a goal.",
     ),
+    "verify": (
+        "verify:verify",
+        "Measure this machine, and lay the prediction of an advice beside it.",
+    ),
     "idle": (
         "idle:idle",
         "Say what each idle policy would have made of the idle times of a recording.",
