@@ -452,7 +452,7 @@ def _servers(count: int) -> str:
 
 
 def _ignore(line: str) -> None:
-    """Tells nobody of a line of progress."""
+    """Drops a line of progress."""
 
 
 def _by_load(results: Results) -> dict[float, Group]:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from math import ceil, inf
 from typing import Any
 
+from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.judgement import P99_PCT, SLOWER_PCT
 from halfwink.library import library
@@ -33,10 +34,10 @@ class Day:
     """Load of a fleet: requests per second in steps.
 
     Attributes:
-        name: how it was given.
+        name: the text that names it.
         step_s: length of a step, in seconds.
         per_s: requests per second of the whole fleet in each step.
-        read_as: what a log was read as; empty for counts.
+        read_as: format of a log; empty for counts.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Day:
             HalfwinkError: the file cannot be read, or has fewer than two steps or no requests.
         """
         load = text if text.startswith(("counts:", "log:")) else f"counts:{text}"
-        found = library().day(load, STEP_S)
+        found = _core.day_load(library(), load, STEP_S)
         day = Day(load, found["step_s"], tuple(found["per_s"]), found["read_as"])
         if len(day.per_s) < 2 or not any(day.per_s):
             steps = f"{len(day.per_s)} steps of {day.step_s:g} s"
@@ -75,7 +76,7 @@ class Day:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a server takes and how it answers by load, under one composition.
+    """Watts and latencies of a server by load, under one composition.
 
     Between loads that were played values lie on a line. A load above the highest one that the
     server keeps up with has none.

@@ -96,7 +96,7 @@ def write_prediction(
     """Writes predictions of the baseline and of what is advised, with the time and a digest.
 
     Returns:
-        the digest, which the file holds too: whoever has it knows whether the file was changed.
+        the digest, which the file holds too: it tells whether the file was changed.
 
     Raises:
         RunError: the file is there already, or cannot be written.
@@ -140,7 +140,7 @@ def read_prediction(path: Path | str) -> dict[str, Any]:
     """Reads a file of predictions.
 
     Raises:
-        HalfwinkError: it is none, or was changed since it was written.
+        HalfwinkError: the file is no prediction, or was changed since it was written.
     """
     try:
         document = json.loads(read_text(path, MOST_BYTES))
@@ -160,14 +160,14 @@ class Verification:
 
     Attributes:
         prediction: the file's document.
-        technique: what the server ran while it was measured.
+        technique: the technique that the server ran while it was measured.
         seconds: length of the measurement.
         rows: a row for each quantity: ``what``, ``unit``, ``predicted``, its range ``low`` and
             ``high``, ``measured``, ``off_pct`` (measured less predicted, in per cent of it; of
             shares in points), ``verdict`` (``inside``, ``above``, ``below``, ``no range``,
             ``other load``, ``not measured``).
         per_s: requests per second that were measured, if they were.
-        missing: what could not be measured, and why.
+        missing: quantities that could not be measured, with reasons.
     """
 
     prediction: dict[str, Any]
@@ -206,7 +206,7 @@ class Verification:
         return [*lines, *(f"Not measured: {why}." for why in self.missing)]
 
     def _without_range(self) -> list[str]:
-        """What was measured of quantities without a range, beside the prediction."""
+        """Returns quantities without a range that were measured, beside the prediction."""
         told = [
             f"{row['what']} {row['measured']:.3g} {row['unit']} for {row['predicted']:.3g}"
             for row in self.rows
@@ -259,7 +259,7 @@ def verify(
 
     Args:
         prediction: file of ``Advice.commit``.
-        technique: what the machine runs now: the advised one (default) or the baseline.
+        technique: the one that the machine runs now: the advised one (default) or the baseline.
         seconds: length of the measurement.
         latencies: response times of requests in that time: CSV with a column of them, such as the
             log of ``halfwink live load``.
@@ -269,7 +269,7 @@ def verify(
 
     Raises:
         HalfwinkError: the file is no prediction, or was changed; a value cannot be.
-        RunError: nothing of what was predicted can be measured here.
+        RunError: this machine measures none of the predicted quantities.
     """
     told = read_prediction(prediction)
     chosen = technique or told["advised"]

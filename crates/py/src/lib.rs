@@ -66,6 +66,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;
     module.add_function(wrap_pyfunction!(library::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
+    module.add_function(wrap_pyfunction!(server::day_load, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     module.add_function(wrap_pyfunction!(idle::idle, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use halfwink_study as study;
 use halfwink_techniques::{Make, Parameter, Technique};
-use halfwink_units::Time;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -298,19 +297,6 @@ impl Library {
     /// A hybrid server by name or file, with values set.
     fn server(&self, name: &str, set: Vec<(String, String)>) -> PyResult<Server> {
         self.0.server(name, &set).map(Server).map_err(py_error)
-    }
-
-    /// Requests per second in steps of `counts:FILE` or `log:FILE` (in steps of `step_s`):
-    /// `halfwink_study::Day`.
-    fn day<'py>(&self, py: Python<'py>, load: &str, step_s: f64) -> PyResult<Bound<'py, PyDict>> {
-        let step = Time::from_ns(step_s * 1e9);
-        let found = py.detach(|| study::Day::read(&self.0, load, step)).map_err(py_error)?;
-        let dict = PyDict::new(py);
-        dict.set_item("step_s", found.step_s)?;
-        dict.set_item("per_s", found.per_s)?;
-        dict.set_item("read_as", found.read_as)?;
-        dict.set_item("bad_lines", found.bad_lines)?;
-        Ok(dict)
     }
 
     /// Names of the hybrid servers.

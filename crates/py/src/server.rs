@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use halfwink_study as study;
+use halfwink_units::Time;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -33,6 +34,25 @@ impl Server {
         let load = study::ServerLoad::parse(load).map_err(py_error)?;
         py.detach(|| self.0.draw(&library.0, workload, &load, requests, seed)).map_err(py_error)
     }
+}
+
+/// Requests per second in steps of `counts:FILE` or `log:FILE` (in steps of `step_s`):
+/// `halfwink_study::Day`.
+#[pyfunction]
+pub(crate) fn day_load<'py>(
+    py: Python<'py>,
+    library: &Library,
+    load: &str,
+    step_s: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let step = Time::from_ns(step_s * 1e9);
+    let found = py.detach(|| study::Day::read(&library.0, load, step)).map_err(py_error)?;
+    let dict = PyDict::new(py);
+    dict.set_item("step_s", found.step_s)?;
+    dict.set_item("per_s", found.per_s)?;
+    dict.set_item("read_as", found.read_as)?;
+    dict.set_item("bad_lines", found.bad_lines)?;
+    Ok(dict)
 }
 
 /// Measures of how power follows load, from pairs (load, watts); none if they are too few.

@@ -37,7 +37,7 @@ def verify(
     prediction
         File that `halfwink advise --commit FILE` wrote.
     technique
-        What the machine runs now: the advised composition (default), or menu.
+        Technique that the machine runs now: the advised composition (default), or menu.
     seconds
         Length of the measurement, in seconds.
     latencies
