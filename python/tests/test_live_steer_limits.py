@@ -255,3 +255,31 @@ def test_idle_http2_clients_are_let_go_though_they_answer_pings(
         assert kinds.count(6) == 1
         # It goes away, which tells a client that it may ask again elsewhere.
         assert kinds[-1] == 7
+
+
+def test_metrics_hold_histograms_and_as_many_series_whatever_was_in_service(
+    tmp_path: Path, pair: tuple[Recorder, Recorder]
+):
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    with LiveSteer(describe(tmp_path, *(r.address for r in pair))) as steer:
+        quiet = steer.metrics()
+        assert at_once(steer.address, 8)[200] == 8
+        report, text = settled(steer, 8), steer.metrics()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    total = families["halfwink_steer_total_seconds"]
+    assert total.type == "histogram"
+    samples = {(s.name, s.labels.get("le")): s.value for s in total.samples}
+    assert samples["halfwink_steer_total_seconds_count", None] == report["total"]["count"] >= 8
+    within = [value for (name, _), value in samples.items() if name.endswith("_bucket")]
+    assert within == sorted(within)
+    assert within[-1] == report["total"]["count"]
+    mean_s = report["total"]["mean_us"] * 1e-6
+    sum_s = samples["halfwink_steer_total_seconds_sum", None]
+    assert sum_s / report["total"]["count"] == pytest.approx(mean_s, rel=1e-3)
+    states = families["halfwink_machine_state_seconds"].samples
+    assert len(states) == 2 * 5
+    served = sum(s.value for s in families["halfwink_machine_service_seconds"].samples)
+    assert 0 < served <= sum_s
+    # A series for each number of requests in service would grow without a bound.
+    assert len(quiet.splitlines()) == len(text.splitlines())

@@ -14,7 +14,7 @@ pub(crate) use steer::steer;
 use std::fmt::{Display, Write};
 
 use halfwink_live::program::rapl::Measured;
-use halfwink_live::program::report::Latency;
+use halfwink_live::program::report::{Latency, LIMITS_US};
 
 /// The page under construction.
 #[derive(Default)]
@@ -29,6 +29,17 @@ impl Page {
     /// Begins a family of gauges.
     fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "gauge", "", help)
+    }
+
+    /// A family with the counts of times up to each limit, in seconds.
+    fn histogram(&mut self, name: &'static str, help: &str, latency: &Latency) {
+        self.family(name, "histogram", "", help);
+        for (limit, count) in LIMITS_US.iter().zip(latency.within) {
+            let _ = writeln!(self.0, "{name}_bucket{{le=\"{}\"}} {count}", seconds(*limit));
+        }
+        let (count, sum_s) = (latency.count, latency.sum_us * 1e-6);
+        let _ = writeln!(self.0, "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_count {count}");
+        let _ = writeln!(self.0, "{name}_sum {sum_s}");
     }
 
     fn family(&mut self, name: &str, kind: &str, suffix: &'static str, help: &str) -> Family<'_> {
@@ -57,17 +68,17 @@ impl Family<'_> {
             if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         let _ = writeln!(self.page.0, "{}{labels} {value}", self.sample);
     }
+}
 
-    /// Median, 99th percentile and maximum, in seconds.
-    fn quantiles(&mut self, latency: &Latency) {
-        for (quantile, us) in
-            [("0.5", latency.p50_us), ("0.99", latency.p99_us), ("1", latency.max_us)]
-        {
-            if let Some(us) = us {
-                self.add(&[("quantile", quantile)], us * 1e-6);
-            }
-        }
+/// Microseconds as seconds, in the decimals that parsers of `le` expect: `2.5e-06`, `0.001`, `1.0`.
+fn seconds(us: f64) -> String {
+    if us < 100.0 {
+        let text = format!("{us:e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{digits}e-{:02}", 6 - power.parse::<i32>().unwrap_or(0));
     }
+    // 1e-6 is no binary number: 2.5e6 us would be 2.4999999999999996 s.
+    format!("{:?}", us / 1e6)
 }
 
 fn escaped(value: &str) -> String {
@@ -91,7 +102,9 @@ fn meters(page: &mut Page, measured: &Measured) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halfwink_engine::Histogram;
     use halfwink_live::program::rapl::Reading;
+    use halfwink_units::Time;
 
     #[test]
     fn what_a_meter_says_is_called_measured() {
@@ -116,11 +129,38 @@ mod tests {
     fn a_page_as_the_specification_has_it() {
         let mut page = Page::default();
         page.counter("a", "Count").add(&[("of", "x\"\\\n")], 3);
-        page.gauge("b_seconds", "Times")
-            .quantiles(&Latency { p50_us: Some(2e6), ..Latency::default() });
+        page.gauge("b", "Level").add(&[], 2);
         let expected = "# HELP a Count\n# TYPE a counter\na_total{of=\"x\\\"\\\\\\n\"} 3\n\
-                        # HELP b_seconds Times\n# TYPE b_seconds gauge\n\
-                        b_seconds{quantile=\"0.5\"} 2\n# EOF\n";
+                        # HELP b Level\n# TYPE b gauge\nb 2\n# EOF\n";
         assert_eq!(page.end(), expected);
+    }
+
+    #[test]
+    fn a_histogram_counts_all_times_up_to_each_limit() {
+        let mut times = Histogram::default();
+        for ns in [900, 3_000, 3_000, 400_000, 2_000_000_000, 90_000_000_000] {
+            times.record(Time::ns(ns));
+        }
+        let mut page = Page::default();
+        page.histogram("t_seconds", "Times", &Latency::of(&times));
+        let text = page.end();
+        assert!(text.starts_with("# HELP t_seconds Times\n# TYPE t_seconds histogram\n"), "{text}");
+        for line in [
+            "t_seconds_bucket{le=\"1e-06\"} 1",
+            "t_seconds_bucket{le=\"2.5e-06\"} 1",
+            "t_seconds_bucket{le=\"5e-06\"} 3",
+            "t_seconds_bucket{le=\"2.5e-05\"} 3",
+            "t_seconds_bucket{le=\"0.0001\"} 3",
+            "t_seconds_bucket{le=\"0.0005\"} 4",
+            "t_seconds_bucket{le=\"1.0\"} 4",
+            "t_seconds_bucket{le=\"2.5\"} 5",
+            "t_seconds_bucket{le=\"60.0\"} 5",
+            "t_seconds_bucket{le=\"+Inf\"} 6",
+            "t_seconds_count 6",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line}: {text}");
+        }
+        let sum = text.lines().find_map(|line| line.strip_prefix("t_seconds_sum ")).unwrap();
+        assert!((sum.parse::<f64>().unwrap() - 92.000_406_9).abs() < 1e-6, "{sum}");
     }
 }

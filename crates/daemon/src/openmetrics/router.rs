@@ -17,7 +17,7 @@ pub(crate) fn router(report: &RouterReport) -> String {
     let used = live.workers.iter().filter(|worker| !worker.parked).count();
     page.gauge("halfwink_workers_in_use", "Workers that get frames").add(&[], used);
     let help = "From a frame's leaving its socket until it was sent, since the start";
-    page.gauge("halfwink_latency_seconds", help).quantiles(&live.latency);
+    page.histogram("halfwink_latency_seconds", help, &live.latency);
     let help = "Energy of the described machine in the measured times; modelled, not measured";
     page.counter("halfwink_modelled_energy_joules", help).add(&[], report.modelled.energy_j);
     meters(&mut page, &report.measured);

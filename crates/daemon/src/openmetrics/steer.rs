@@ -45,9 +45,9 @@ pub(crate) fn steer(report: &SteerReport) -> String {
     cut.add(&[("why", "slow")], memory.cut_slow);
     cut.add(&[("why", "holding")], memory.cut_holding);
     let help = "From a request's coming until a worker had it, since the start";
-    page.gauge("halfwink_steer_queueing_seconds", help).quantiles(&report.queueing);
+    page.histogram("halfwink_steer_queueing_seconds", help, &report.queueing);
     let help = "From a request's coming until the end of its answer, since the start";
-    page.gauge("halfwink_steer_total_seconds", help).quantiles(&report.total);
+    page.histogram("halfwink_steer_total_seconds", help, &report.total);
     machines(&mut page, report);
     meters(&mut page, measured);
     page.end()
@@ -63,23 +63,25 @@ fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
     report.machines.iter().for_each(|(name, m)| busy.add(&[("machine", name)], m.in_service));
     let mut waiting = page.gauge("halfwink_machine_waiting", "Requests that wait");
     report.machines.iter().for_each(|(name, m)| waiting.add(&[("machine", name)], m.waiting));
-    let help = "Time in a power state, measured; on: with so many requests in service";
-    let mut spent = page.counter("halfwink_machine_state_seconds", help);
+    let mut spent =
+        page.counter("halfwink_machine_state_seconds", "Time in a power state, measured");
     for (name, machine) in &report.machines {
         let r = &machine.residency;
-        for (in_service, seconds) in r.on_s.iter().enumerate() {
-            let in_service = in_service.to_string();
-            let labels = [("machine", *name), ("state", "on"), ("in_service", &in_service)];
-            spent.add(&labels, seconds);
-        }
         for (state, seconds) in [
+            ("on", r.on_s.iter().sum()),
             ("going_down", r.going_down_s),
             ("asleep", r.asleep_s),
             ("waking", r.waking_s),
             ("lost", r.lost_s),
         ] {
-            spent.add(&[("machine", name), ("state", state), ("in_service", "")], seconds);
+            spent.add(&[("machine", name), ("state", state)], seconds);
         }
+    }
+    let help = "Time that requests were in service, measured: its rate is their mean number";
+    let mut served = page.counter("halfwink_machine_service_seconds", help);
+    for (name, machine) in &report.machines {
+        let busy = machine.residency.on_s.iter().enumerate();
+        served.add(&[("machine", name)], busy.map(|(n, s)| n as f64 * s).sum::<f64>());
     }
     let help = "Energy of the described machines in the measured times; modelled, not measured";
     let mut joules = page.counter("halfwink_modelled_energy_joules", help);

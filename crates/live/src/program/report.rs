@@ -7,6 +7,13 @@ use serde_json::Value;
 
 use super::ledger::Balance;
 
+/// Limits of the buckets of [`Latency::within`], in microseconds: 1, 2.5, 5 in each decade, from a
+/// frame's microsecond to a minute.
+pub const LIMITS_US: [f64; 24] = [
+    1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5,
+    2.5e5, 5e5, 1e6, 2.5e6, 5e6, 1e7, 2.5e7, 6e7,
+];
+
 /// Times of many things (frames, requests), in microseconds; null if there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
@@ -20,6 +27,13 @@ pub struct Latency {
     pub p99_us: Option<f64>,
     /// Largest value, in microseconds.
     pub max_us: Option<f64>,
+    /// Sum of all values, in microseconds.
+    #[serde(skip)]
+    pub sum_us: f64,
+    /// Number of values up to each of [`LIMITS_US`]. Times are counted in buckets less than 1 %
+    /// wide, so that a limit is met as closely.
+    #[serde(skip)]
+    pub within: [u64; LIMITS_US.len()],
 }
 
 impl Latency {
@@ -33,8 +47,21 @@ impl Latency {
             p50_us: us(all.quantile(0.5)),
             p99_us: us(all.quantile(0.99)),
             max_us: us(all.max()),
+            sum_us: all.total().0 as f64 * 1e-6,
+            within: within(all),
         }
     }
+}
+
+fn within(all: &Histogram) -> [u64; LIMITS_US.len()] {
+    let mut counts = all.counts().peekable();
+    let mut sum = 0;
+    LIMITS_US.map(|limit| {
+        while let Some((_, count)) = counts.next_if(|(time, _)| time.0 as f64 * 1e-6 <= limit) {
+            sum += count;
+        }
+        sum
+    })
 }
 
 /// A column of a table as results of simulated runs have them: name with its unit last, kind
