@@ -18,6 +18,7 @@
 
 pub mod http;
 mod log;
+mod notify;
 mod openmetrics;
 #[cfg(feature = "router")]
 pub mod router;

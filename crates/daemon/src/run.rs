@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::http::Metrics;
+use crate::notify::Manager;
 use crate::{Error, Program};
 
 /// Between two looks whether all threads are alive.
@@ -94,6 +95,7 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     }
     // Before anything is opened: a signal that comes early is kept for later.
     let signals = signals()?;
+    let mut manager = Manager::find();
     let (program, greeting) = (kind.begin)(&library, &options.config, options.log.as_deref())?;
     greeting.iter().for_each(|line| say(line));
     let metrics = options.metrics.as_ref().map(|address| {
@@ -103,7 +105,9 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     let metrics = metrics.transpose()?;
     metrics.iter().for_each(|m| say(&format!("metrics: http://{}/metrics", m.address())));
     say("ready");
-    until_told(&*program, &signals, options);
+    manager.ready(greeting.as_deref().unwrap_or("ready"));
+    until_told(&*program, &signals, options, &mut manager);
+    manager.stopping();
     let alive = program.is_running();
     let stopped = program.stop();
     let report = program.report();
@@ -140,15 +144,26 @@ fn signals() -> Result<Receiver<i32>, Error> {
     Ok(hear)
 }
 
-fn until_told(program: &dyn Program, signals: &Receiver<i32>, options: &Options) {
+fn until_told(
+    program: &dyn Program,
+    signals: &Receiver<i32>,
+    options: &Options,
+    manager: &mut Manager,
+) {
     let end = options.seconds.map(|seconds| Instant::now() + seconds);
     while program.is_running() {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return;
         }
-        match signals.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
-            Ok(SIGHUP) => reload(program, &options.config),
+        manager.alive();
+        let most = manager.patience().unwrap_or(LOOK).min(LOOK);
+        match signals.recv_timeout(left.unwrap_or(LOOK).min(most)) {
+            Ok(SIGHUP) => {
+                manager.reloading();
+                let now = reload(program, &options.config);
+                manager.ready(&now);
+            }
             Ok(SIGUSR1 | SIGUSR2) => {
                 eprintln!("{}: SIGUSR1 and SIGUSR2 change nothing; SIGHUP reloads", name());
             }
@@ -158,19 +173,21 @@ fn until_told(program: &dyn Program, signals: &Receiver<i32>, options: &Options)
     }
 }
 
-/// Reloads the description. The result is always printed, since the sender of SIGHUP waits for it.
-fn reload(program: &dyn Program, path: &Path) {
-    match program.reload(path) {
+/// Reloads the description. The result is returned, and always printed, since the sender of SIGHUP
+/// waits for it.
+fn reload(program: &dyn Program, path: &Path) -> String {
+    let now = match program.reload(path) {
+        // Files that it names, routes and certificates, are read all the same.
         Ok(changes) if changes.is_empty() => {
-            // Files that it names, routes and certificates, are read all the same.
-            eprintln!("{}: read {} again: no value has changed", name(), path.display());
+            format!("read {} again: no value has changed", path.display())
         }
         Ok(changes) => {
-            let all = plain(&changes.join(", "));
-            eprintln!("{}: read {} again: {all} changed", name(), path.display());
+            format!("read {} again: {} changed", path.display(), plain(&changes.join(", ")))
         }
-        Err(error) => eprintln!("{}: {error}; all stays as it was", name()),
-    }
+        Err(error) => format!("{error}; all stays as it was"),
+    };
+    eprintln!("{}: {now}", name());
+    now
 }
 
 /// The folder that holds `machines`: as said, or the first above the program that does.
