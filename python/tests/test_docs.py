@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -44,3 +45,20 @@ def test_links_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
         if "://" not in target and not target.startswith("mailto:"):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_paper_cites_what_its_references_hold():
+    held = re.findall(r"^@\w+\{(\w+),", (ROOT / "paper.bib").read_text(), flags=re.MULTILINE)
+    cited = re.findall(r"@(\w+)", (ROOT / "paper.md").read_text())
+    assert sorted(held) == sorted(set(cited))
+    assert len(held) == len(set(held))
+
+
+def test_descriptions_for_archives_agree():
+    citation = (ROOT / "CITATION.cff").read_text()
+    archive = json.loads((ROOT / ".zenodo.json").read_text())
+    title = f'title: "{archive["title"]}"'
+    assert title in citation
+    assert title in (ROOT / "paper.md").read_text()
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert f"version: {version}\n" in citation
