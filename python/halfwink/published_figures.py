@@ -6,6 +6,7 @@ alone belong to a group for each chapter.
 
 from __future__ import annotations
 
+import csv
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -183,17 +184,17 @@ def _group(id: str) -> dict[str, str] | None:
     """Returns the entry of a group of the text; None for figures and tables."""
     name = id.split("/")[1]
     if name == ABSTRACT:
-        return {"title": "Numbers of the abstract"}
+        return {"title": "Numbers of the abstract and of what repeats them"}
     if name == PAPERS:
-        return {"title": "Numbers of the author's other papers"}
+        return {"title": "Numbers of other papers on the same work"}
     if name.startswith("Text"):
-        return {"title": f"Numbers and statements in the text of chapter {name[4:]}"}
+        return {"title": "Numbers and statements outside figures and tables"}
     return None
 
 
 def _label(target: Target, id: str) -> str:
     found = DRAWN.search(target["source"])
-    return found[0] if found else id.split("/")[1].replace("Text", "Text of chapter ")
+    return found[0] if found else id.split("/")[1].replace("Text", "Chapter ")
 
 
 def _order(figure: Figure) -> tuple[Any, ...]:
@@ -205,6 +206,53 @@ def _order(figure: Figure) -> tuple[Any, ...]:
     kind = next(n for n, k in enumerate(("F", "Table", "Text")) if name.startswith(k))
     chapter = numbers[0] if len(numbers) > 1 or kind == 2 else 0
     return (0, chapter, kind, *numbers)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and disk that a figure takes when nothing is kept.
+
+    Attributes:
+        seconds: seconds on two processors.
+        size: bytes of kept results.
+    """
+
+    seconds: float
+    size: float
+
+    @property
+    def said(self) -> str:
+        """In words, as coarse as the measurement is."""
+        time = f"about {max(1, round(self.seconds / 60))} min"
+        if self.seconds < 45:
+            steps = (5, 10, 20, 30, 45)
+            time = f"under {next(step for step in steps if self.seconds <= step)} s"
+        disk = "under 1 MB" if self.size < 1e6 else f"about {self.size / 1e6:.0f} MB"
+        return f"{time}, {disk}"
+
+
+def costs(path: Path, works: Sequence[Work], targets: Sequence[Target]) -> dict[str, Cost]:
+    """Returns the cost of each figure by its id: the sum over what its targets are computed from.
+
+    Raises:
+        HalfwinkError: the file cannot be read.
+    """
+    try:
+        with path.open() as file:
+            known = {
+                row["source"]: (float(row["seconds"]), float(row["bytes"]))
+                for row in csv.DictReader(file)
+            }
+    except (OSError, KeyError, ValueError) as error:
+        raise HalfwinkError(f"{path}: {error}") from error
+    used = {t["id"]: t["compute"]["from"] if t["compute"] else () for t in targets}
+    found: dict[str, Cost] = {}
+    for figure in (figure for work in works for figure in work.figures):
+        sources = {source for id in figure.targets for source in used[id]}
+        if sources <= known.keys():
+            pairs = [known[source] for source in sources]
+            found[figure.id] = Cost(sum(p[0] for p in pairs), sum(p[1] for p in pairs))
+    return found
 
 
 def near(name: str, names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import altair as alt
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.report import charts
+from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.tradeoff_chart import LATENCY, far_out, tradeoff
 from halfwink.results import Results
@@ -33,7 +34,7 @@ POINTS = 72 / 25.4
 #: that panels take.
 ASPECT, LEAST, LEAST_SHARE = 0.62, 40, 0.5
 #: Drawings until one has the width.
-ROUNDS = 8
+ROUNDS = 12
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     legend = max(1, int(wide / (11 * style.font)))
     panel = wide / columns - 4 * style.font
     best: tuple[float, dict[str, Any]] = inf, {}
+    before = inf
     for _ in range(ROUNDS):
         size = round(max(panel, LEAST)), round(max(ASPECT * panel, LEAST))
         spec = _styled(figure.draw(size, style.font, columns).to_dict(), style, wide, legend)
@@ -159,7 +161,10 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         if abs(over) <= 1:
             break
         step = over / max(1, _in_a_row(spec, columns))
-        if over > 0 and (panel - step < LEAST_SHARE * wide / columns):
+        # Where narrower panels make it no narrower, the legend is too wide.
+        is_legend = over > 0 and over > before - 1
+        before = inf if is_legend else over
+        if over > 0 and (is_legend or panel - step < LEAST_SHARE * wide / columns):
             if legend == 1:
                 break
             legend -= 1
@@ -219,7 +224,16 @@ def _styled(spec: dict[str, Any], style: Style, wide: float, legend: int) -> dic
         "view": {"stroke": None},
     }
     own = spec.get("config", {})
-    return _marks(spec, style) | {"config": own | config}
+    return _inked(_marks(spec, style), style) | {"config": own | config}
+
+
+def _inked(spec: Any, style: Style) -> Any:
+    """The chart with the style's ink where its marks have the colour of text."""
+    if isinstance(spec, list):
+        return [_inked(part, style) for part in spec]
+    if isinstance(spec, dict):
+        return {name: _inked(part, style) for name, part in spec.items()}
+    return style.ink if spec == INK else spec
 
 
 def _marks(spec: Any, style: Style) -> Any:

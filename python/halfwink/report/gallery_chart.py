@@ -35,8 +35,11 @@ MARKS = ("circle", TICK, SHAPES[0], SHAPES[3], SHAPES[1], SHAPES[2], SHAPES[4])
 ROWS = 24
 #: Positive values that differ by more than this factor stand on a logarithmic axis.
 DECADES = 30
-#: Most letters of a label in one line.
-LETTERS = 46
+#: Least range of values, as a share of the largest, for an axis without zero.
+LEAST_SPREAD = 0.2
+#: Fewest and most letters of a label in one line, the share of the panel's width that they may
+#: take, and the width of one by the size of the font.
+FEWEST, LETTERS, LABELS, LETTER = 18, 46, 0.5, 0.5
 #: Most letters of a title of a panel in one line.
 TITLE = 84
 #: Height of a row with one line, and of each further line, by the size of the font.
@@ -84,16 +87,16 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def panels(entries: Sequence[Entry]) -> list[Panel]:
+def panels(entries: Sequence[Entry], letters: int = LETTERS) -> list[Panel]:
     """Returns the numbers of a figure by unit, in their order; statements have none."""
     units: dict[str, list[Entry]] = {}
     for entry in entries:
         if is_number(entry["published"]):
             units.setdefault(entry["unit"], []).append(entry)
-    return [_panel(unit, those) for unit, those in units.items()]
+    return [_panel(unit, those, letters) for unit, those in units.items()]
 
 
-def _panel(unit: str, entries: Sequence[Entry]) -> Panel:
+def _panel(unit: str, entries: Sequence[Entry], letters: int) -> Panel:
     """Returns a panel with a row for each number; of large tables for each group of numbers whose
     ids differ in the last part alone."""
     groups: dict[str, list[Entry]] = {}
@@ -105,7 +108,7 @@ def _panel(unit: str, entries: Sequence[Entry]) -> Panel:
     for those in groups.values():
         own = [part for part in _shared(those) if part not in shared]
         label = ", ".join(own) or those[0]["id"].partition("/")[2].rpartition("/")[0]
-        rows.append(Row(tuple(textwrap.wrap(label, LETTERS, break_on_hyphens=False)), tuple(those)))
+        rows.append(Row(tuple(textwrap.wrap(label, letters, break_on_hyphens=False)), tuple(those)))
     return Panel(unit, ", ".join(shared), tuple(rows))
 
 
@@ -123,7 +126,8 @@ def specification(entries: Sequence[Entry], width: int, font: float) -> Spec | N
         width: width of the panels in points; their rows decide on the height.
         font: size of letters in points.
     """
-    found = [(panel, _marks(panel)) for panel in panels(entries)]
+    letters = min(LETTERS, max(FEWEST, int(LABELS * width / (LETTER * font))))
+    found = [(panel, _marks(panel)) for panel in panels(entries, letters)]
     if not found:
         return None
     used = [k for k in KINDS if any(k == mark["kind"] for _, marks in found for mark in marks)]
@@ -158,7 +162,9 @@ def _scale(values: Sequence[float]) -> Spec:
     if is_logarithmic(values):
         return {"type": "log", "nice": True}
     low, high = min(values), max(values)
-    return {"zero": not 0.5 * high < low, "nice": True}
+    # Without zero, differences that do not matter would fill the axis.
+    is_spread = 0.5 * high < low and high - low > LEAST_SPREAD * high
+    return {"zero": not is_spread, "nice": True}
 
 
 def _channels(used: Sequence[str]) -> dict[str, Spec]:
