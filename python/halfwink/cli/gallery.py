@@ -67,7 +67,7 @@ def draw(
 
     from halfwink.report.figures import Figure, save_figure
     from halfwink.report.gallery import sentences
-    from halfwink.report.gallery_chart import is_number, specification
+    from halfwink.report.gallery_chart import LABELS, is_number, specification
 
     assert ask.plot is not None
     named = " ".join(wanted)
@@ -83,7 +83,7 @@ def draw(
     title = titles.get(named, named)
     caption = f"{title}. Rings: published; filled: halfwink. {' '.join(sentences(entries))}"
     try:
-        save_figure(Figure(chart, caption), ask.plot, ask.style, ask.width)
+        save_figure(Figure(chart, caption, 1 + LABELS), ask.plot, ask.style, ask.width)
     except OSError as error:
         raise HalfwinkError(f"{ask.plot}: {error.strerror}") from error
     say(f"figure: {ask.plot}; caption: {caption}", quiet=quiet)

@@ -71,10 +71,13 @@ class Figure:
         draw: makes the chart for a panel of a width and a height, a size of font and a number of
             panels in a row.
         caption: text for below the figure.
+        stretch: width of the chart by that of its panel, if labels take a share of that; such a
+            chart has one panel in a row.
     """
 
     draw: Callable[[tuple[int, int], float, int], alt.TopLevelMixin]
     caption: str
+    stretch: float = 1.0
 
 
 def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Figure:
@@ -147,9 +150,10 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     """The figure in Vega-Lite, as wide as that, up to a point: panels shrink first, then the
     legend takes more rows."""
     wide = width_mm * POINTS
-    columns = 1 if wide < 300 else 2
+    columns = 1 if wide < 300 or figure.stretch > 1 else 2
+    least = LEAST_SHARE * wide / columns / figure.stretch
     legend = max(1, int(wide / (11 * style.font)))
-    panel = wide / columns - 4 * style.font
+    panel = (wide / columns - 4 * style.font) / figure.stretch
     best: tuple[float, dict[str, Any]] = inf, {}
     before = inf
     for _ in range(ROUNDS):
@@ -160,15 +164,15 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         best = min(best, (3 * over if over > 1 else -over, spec), key=lambda found: found[0])
         if abs(over) <= 1:
             break
-        step = over / max(1, _in_a_row(spec, columns))
+        step = over / max(1, _in_a_row(spec, columns)) / figure.stretch
         # Where narrower panels make it no narrower, the legend is too wide.
         is_legend = over > 0 and over > before - 1
-        before = inf if is_legend else over
-        if over > 0 and (is_legend or panel - step < LEAST_SHARE * wide / columns):
+        before = inf if is_legend or over < 0 else over
+        if over > 0 and (is_legend or panel - step < least):
             if legend == 1:
                 break
             legend -= 1
-            panel = wide / columns - 6 * style.font
+            panel = (wide / columns - 6 * style.font) / figure.stretch
         else:
             panel -= step
     return best[1]

@@ -54,7 +54,7 @@ CONFIG = {
 MEANINGS = {
     "ours, met": "within the tolerance; a prediction, to which nothing was fitted",
     "ours, missed": "outside the tolerance, or the statement does not hold here",
-    "ours, fitted or given": "used to set a model, taken from print, or calculated from print",
+    "ours, given": "used to set a model, taken from print, or calculated from it",
     "ours, insensitive": "met, but by broken models, too: it shows nothing",
     "ours, not judged": "nothing computes it, print contradicts itself, or it is tied to hardware",
 }

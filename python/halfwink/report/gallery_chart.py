@@ -15,11 +15,11 @@ Entry = Mapping[str, Any]
 #: A part of a chart in Vega-Lite. Built as it is: to check a gallery by Altair takes ten seconds.
 Spec = dict[str, Any]
 #: Kinds of marks: the printed value, that of a model without the mechanism, and ours by verdict.
-PUBLISHED, NULL = "published", "without the mechanism"
+PUBLISHED, NULL = "published", "without mechanism"
 OURS = {
     "ours, met": ("match", "holds"),
     "ours, missed": ("miss", "fails"),
-    "ours, fitted or given": ("calibrated", "arithmetic", "input"),
+    "ours, given": ("calibrated", "arithmetic", "input"),
     "ours, insensitive": ("insensitive",),
     "ours, not judged": ("contradicted", "analogue", "undetermined", "not-yet"),
 }
@@ -37,9 +37,11 @@ ROWS = 24
 DECADES = 30
 #: Least range of values, as a share of the largest, for an axis without zero.
 LEAST_SPREAD = 0.2
-#: Fewest and most letters of a label in one line, the share of the panel's width that they may
-#: take, and the width of one by the size of the font.
-FEWEST, LETTERS, LABELS, LETTER = 18, 46, 0.5, 0.5
+#: Width of labels by that of their panel, most letters in a line of theirs, and the width of a
+#: letter by the size of the font.
+LABELS, LETTERS, LETTER = 0.6, 50, 0.52
+#: Distance of labels from their panel, in points.
+GAP = 8
 #: Most letters of a title of a panel in one line.
 TITLE = 84
 #: Height of a row with one line, and of each further line, by the size of the font.
@@ -126,7 +128,7 @@ def specification(entries: Sequence[Entry], width: int, font: float) -> Spec | N
         width: width of the panels in points; their rows decide on the height.
         font: size of letters in points.
     """
-    letters = min(LETTERS, max(FEWEST, int(LABELS * width / (LETTER * font))))
+    letters = min(LETTERS, int((LABELS * width - GAP) / (LETTER * font)))
     found = [(panel, _marks(panel)) for panel in panels(entries, letters)]
     if not found:
         return None
@@ -178,6 +180,15 @@ def _channels(used: Sequence[str]) -> dict[str, Spec]:
     return {"shape": channel(MARKS), "stroke": channel(COLOURS), "fill": channel(FILLS)}
 
 
+def _axis(values: Sequence[float]) -> Spec:
+    """Returns the axis: labels of a logarithmic one stand at powers of ten alone."""
+    if not is_logarithmic(values):
+        return {}
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    step = max(1, (high - low) // 4)
+    return {"values": [10.0**n for n in range(low, high + 1, step)]}
+
+
 def _unit(panel: Panel) -> str:
     return {"x": "ratio", "1": "value", "count": "number"}.get(panel.unit, panel.unit)
 
@@ -205,10 +216,12 @@ def _draw(panel: Panel, marks: list[Spec], width: int, font: float, used: Sequen
     names = [
         {"y": place, "text": list(row.label)} for place, row in zip(places, panel.rows, strict=True)
     ]
-    x = _quantitative("value", scale=_scale(values), title=_unit(panel))
+    x = _quantitative("value", scale=_scale(values), axis=_axis(values), title=_unit(panel))
     y = _quantitative("y", axis=None, scale={"domain": [0, ends[-1]], "reverse": True})
     rule = {"type": "rule", "opacity": 0.55, "color": INK}
-    text = {"type": "text", "align": "right", "baseline": "middle", "dx": -8, "color": INK}
+    text = {"type": "text", "align": "right", "baseline": "middle", "dx": -GAP, "color": INK}
+    # However short the labels are, all charts of a width have panels of a width.
+    margin = {"type": "rule", "opacity": 0}
     layer: list[Spec] = [
         *_neutral(panel, values),
         {
@@ -222,8 +235,14 @@ def _draw(panel: Panel, marks: list[Spec], width: int, font: float, used: Sequen
             "encoding": {"x": x, "y": y, **_channels(used)},
         },
         {
+            "data": {"values": [{}]},
+            "mark": margin,
+            "encoding": {"x": {"value": -LABELS * width}, "x2": {"value": 0}, "y": {"value": 0}},
+        },
+        {
             "data": {"values": names},
-            "mark": text | {"fontSize": font, "lineHeight": font * LINE},
+            "mark": text
+            | {"fontSize": font, "limit": LABELS * width - GAP, "lineHeight": font * LINE},
             "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "text"}},
         },
     ]
