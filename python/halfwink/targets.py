@@ -110,7 +110,15 @@ def kept(wanted: str | Sequence[str] = ()) -> list[dict[str, Any]]:
     Raises:
         HalfwinkError: a name is unknown, or the file cannot be read or lacks a target.
     """
-    targets = select(library().targets(), names(wanted))
+    return judged(select(library().targets(), names(wanted)), kept_values())
+
+
+def kept_values() -> Values:
+    """Returns our value of every target as `targets/ours.csv` keeps it.
+
+    Raises:
+        HalfwinkError: the file cannot be read, or lacks a target.
+    """
     path = root() / "targets" / "ours.csv"
     try:
         with path.open() as file:
@@ -120,10 +128,11 @@ def kept(wanted: str | Sequence[str] = ()) -> list[dict[str, Any]]:
             }
     except (OSError, KeyError, ValueError) as error:
         raise HalfwinkError(f"{path}: {error}") from error
-    missing = [target["id"] for target in targets if target["id"] not in ours]
+    missing = [target["id"] for target in library().targets() if target["id"] not in ours]
     if missing:
-        raise HalfwinkError(f"{path}: no value of {missing[0]}; `make scores` computes it")
-    return judged(targets, {target["id"]: ours[target["id"]] for target in targets})
+        more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise HalfwinkError(f"{path}: no value of {missing[0]}{more}; `make scores` computes them")
+    return ours
 
 
 def judged(targets: Sequence[dict[str, Any]], ours: Values) -> list[dict[str, Any]]:

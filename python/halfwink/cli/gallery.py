@@ -61,19 +61,16 @@ def draw(
     """Draws the chart of what is wanted into a file, and prints its caption.
 
     Raises:
-        HalfwinkError: there is nothing to draw or too much, or the file cannot be written.
+        HalfwinkError: the file cannot be written.
     """
     import altair as alt
 
     from halfwink.report.figures import Figure, save_figure
     from halfwink.report.gallery import sentences
-    from halfwink.report.gallery_chart import LABELS, is_number, specification
+    from halfwink.report.gallery_chart import LABELS, specification
 
     assert ask.plot is not None
     named = " ".join(wanted)
-    numbers = sum(is_number(entry["published"]) for entry in entries)
-    if not numbers:
-        raise HalfwinkError(f"{named}: its targets are statements without a number to draw")
     claim(ask.plot, ask.plot, quiet=quiet)
 
     def chart(size: tuple[int, int], font: float, _: int) -> alt.TopLevelMixin:
@@ -93,15 +90,20 @@ def check(wanted: Sequence[str], ask: FigureOptions) -> None:
     """Checks that a figure can be drawn before anything is computed.
 
     Raises:
-        HalfwinkError: the file, style or width is wrong, or more is named than one picture holds.
+        HalfwinkError: the file, style or width is wrong, or nothing is named that can be drawn, or
+            more than one picture holds.
     """
     from halfwink.report.gallery_chart import is_number
 
     ask.check()
     chosen = published.select(library().targets(), wanted)
     numbers = sum(is_number(target["published"]) for target in chosen)
+    if not numbers:
+        raise HalfwinkError(
+            f"--plot: {' '.join(wanted)}: its targets are statements without a number to draw"
+        )
     if numbers > MOST:
         raise HalfwinkError(
-            f"--plot: {' '.join(wanted) or 'all works'} has {numbers} numbers, more than the "
+            f"--plot: {' '.join(wanted) or 'all works'} has {numbers:,} numbers, more than the "
             f"{MOST} that one picture holds; expected a figure or table, such as strong/F2.13"
         )

@@ -42,8 +42,6 @@ LEAST_SPREAD = 0.2
 LABELS, LETTERS, LETTER = 0.6, 50, 0.52
 #: Distance of labels from their panel, in points.
 GAP = 8
-#: Most letters of a title of a panel in one line.
-TITLE = 84
 #: Height of a row with one line, and of each further line, by the size of the font.
 ROW, LINE = 1.9, 1.2
 #: Least height of a row of several numbers, and the distance of printed marks and ours from its
@@ -246,7 +244,8 @@ def _draw(panel: Panel, marks: list[Spec], width: int, font: float, used: Sequen
             "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "text"}},
         },
     ]
-    title = {"text": textwrap.wrap(panel.shared, TITLE) or "", "anchor": "start"}
+    letters = int((1 + LABELS) * width / (LETTER * (font + 1)))
+    title = {"text": textwrap.wrap(panel.shared, letters) or "", "anchor": "start"}
     return {"layer": layer, "width": width, "height": round(ends[-1]), "title": title}
 
 
