@@ -122,8 +122,8 @@ def test_wrong_file_of_figures_is_refused(text: str, expected: str, tmp_path: Pa
         (
             [
                 entry("a"),
-                entry("b", ours=1.0, verdict="miss"),
                 entry("c", ours=9.0, verdict="miss"),
+                entry("b", ours=1.0, verdict="miss"),
             ],
             "1 of 3 predictions are met; a model without the mechanism meets none. Not met: saving "
             "of b (printed 20 %, here 1 %); saving of c (printed 20 %, here 9 %).",
