@@ -288,3 +288,13 @@ def test_pages_are_accessible_and_fit(tmp_path: Path):
         assert [view.broken for view in [*screens, paper]] == [[]] * 5
         assert [view.wider for view in screens] == [0] * 4
         assert paper.clipped == []
+
+
+def test_every_missed_value_has_a_note_that_names_real_mutants():
+    entries = published.kept()
+    missed = [e for e in entries if e["verdict"] in published.FAILURES]
+    assert [e["id"] for e in missed if not e["note"]] == []
+    known = {mutant["name"] for mutant in library().mutants()}
+    named = [name for e in entries for name in re.findall(r"\(mutants? ([a-z-]+)", e["note"])]
+    assert named
+    assert set(named) <= known

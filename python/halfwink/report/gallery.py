@@ -19,9 +19,9 @@ from halfwink.wording import number
 
 Entry = Mapping[str, Any]
 #: Width of a panel and size of letters on a page, in pixels.
-WIDTH, FONT = 470, 12
+WIDTH, FONT = 330, 12
 #: Least width of a chart in a narrow window, which then scrolls.
-NARROW = 540
+NARROW = 420
 #: Missed predictions that the sentence names, and rows of a table that is shown unfolded.
 NAMED, UNFOLDED = 3, 12
 #: Letters of a quantity in a sentence.
