@@ -24,6 +24,8 @@ WIDTH, FONT = 330, 12
 NARROW = 420
 #: Missed predictions that the sentence names, and rows of a table that is shown unfolded.
 NAMED, UNFOLDED = 3, 12
+#: Stands for a value that nothing computes.
+NEVER = "never computed"
 #: Letters of a quantity in a sentence.
 LETTERS = 110
 CONFIG = {
@@ -43,7 +45,7 @@ CONFIG = {
         "gridOpacity": 0.14,
         "labelOverlap": "greedy",
     },
-    "legend": {"orient": "bottom", "columns": 4, "labelColor": INK, "labelFontSize": FONT}
+    "legend": {"orient": "bottom", "columns": 3, "labelColor": INK, "labelFontSize": FONT}
     | {"labelLimit": 300, "symbolSize": 60},
     "title": {"color": INK, "fontSize": FONT, "fontWeight": 600},
     "view": {"stroke": None},
@@ -228,16 +230,15 @@ def cell(value: object) -> str:
 
 
 def _row(entry: Entry) -> dict[str, str]:
-    unit = "" if entry["unit"] in ("claim", "text", "1") else entry["unit"]
+    unit = "" if entry["unit"] in ("claim", "text", "1", "count") else f" {entry['unit']}"
     ours = entry["ours"]
     if entry["unit"] == "text" and ours is not None:
         ours = "the same" if ours == 1 else "another" if ours == 0 else ours
     return {
         "id": entry["id"],
         "quantity": entry["quantity"],
-        "unit": unit,
-        "published": cell(entry["published"]),
-        "ours": cell(ours) if ours is not None else "never computed",
+        "published": f"{cell(entry['published'])}{unit if is_number(entry['published']) else ''}",
+        "ours": f"{cell(ours)}{unit if is_number(ours) else ''}" if ours is not None else NEVER,
         "verdict": entry["verdict"] + (", held out" if entry["held_out"] else ""),
         "kind": kind_of(entry),
         "note": entry["note"],
