@@ -58,7 +58,8 @@ class Figure:
         id: the work and a name, such as ``strong/F2.13``, ``strong/Table3.8``, ``strong/Text2``.
         label: name as the work has it: ``Fig 2.13``.
         title: quantity that is shown, in plain words.
-        known: what the text gives of a figure; empty for tables, whose cells are all printed.
+        known: points, ends or orders of a figure that its text gives; empty for tables, which are
+            printed whole.
         targets: ids of its targets, in their order.
     """
 
@@ -222,7 +223,7 @@ class Cost:
 
     @property
     def said(self) -> str:
-        """In words, as coarse as the measurement is."""
+        """Time and disk in words, as coarse as the measurement is."""
         time = f"about {max(1, round(self.seconds / 60))} min"
         if self.seconds < 45:
             steps = (5, 10, 20, 30, 45)

@@ -68,7 +68,7 @@ class Section:
 
     Attributes:
         figure: the figure.
-        svg: its chart; empty without numbers.
+        svg: chart of the figure; empty without numbers.
         said: sentences on what holds and what does not.
         counts: number of targets by kind of mark.
         entries: rows of its table.
