@@ -215,9 +215,8 @@ def _missed(entry: Entry) -> str:
     if isinstance(entry["published"], bool):
         return f"the statement that {quantity}"
     unit = f" {entry['unit']}" if entry["unit"] not in ("x", "1", "count", "text") else ""
-    return (
-        f"{quantity} (printed {cell(entry['published'])}{unit}, here {cell(entry['ours'])}{unit})"
-    )
+    printed = cell(entry["published"]) + (unit if is_number(entry["published"]) else "")
+    return f"{quantity} (printed {printed}, here {cell(entry['ours'])}{unit})"
 
 
 def cell(value: object) -> str:

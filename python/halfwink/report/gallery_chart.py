@@ -39,7 +39,7 @@ DECADES = 30
 LEAST_SPREAD = 0.2
 #: Width of labels by that of their panel, most letters in a line of theirs, and the width of a
 #: letter by the size of the font.
-LABELS, LETTERS, LETTER = 0.6, 50, 0.52
+LABELS, LETTERS, LETTER = 0.6, 50, 0.56
 #: Distance of labels from their panel, in points.
 GAP = 8
 #: Height of a row with one line, and of each further line, by the size of the font.
@@ -211,13 +211,15 @@ def _draw(panel: Panel, marks: list[Spec], width: int, font: float, used: Sequen
     places = [end - _height(row, font) / 2 for end, row in zip(ends, panel.rows, strict=True)]
     rows = [{**mark, "y": places[mark["row"]] + font * mark["shift"]} for mark in marks]
     pairs = [{**r, "y2": r["y"] - 2 * font * r["shift"]} for r in rows if "from" in r]
+    # Lines of a text hang below its place.
     names = [
-        {"y": place, "text": list(row.label)} for place, row in zip(places, panel.rows, strict=True)
+        {"y": place - font * LINE * len(row.label) / 2, "text": list(row.label)}
+        for place, row in zip(places, panel.rows, strict=True)
     ]
     x = _quantitative("value", scale=_scale(values), axis=_axis(values), title=_unit(panel))
     y = _quantitative("y", axis=None, scale={"domain": [0, ends[-1]], "reverse": True})
     rule = {"type": "rule", "opacity": 0.55, "color": INK}
-    text = {"type": "text", "align": "right", "baseline": "middle", "dx": -GAP, "color": INK}
+    text = {"type": "text", "align": "right", "baseline": "line-top", "dx": -GAP, "color": INK}
     # However short the labels are, all charts of a width have panels of a width.
     margin = {"type": "rule", "opacity": 0}
     layer: list[Spec] = [
