@@ -94,7 +94,9 @@ def entries() -> list[dict[str, Any]]:
 
 
 def write_costs() -> None:
-    """Computes the targets of each source from nothing, and keeps seconds and bytes."""
+    """Computes the targets of each source from nothing, and keeps seconds and bytes: the shorter of
+    two times, as other work on the machine only lengthens them.
+    """
     by_source: dict[str, list[dict[str, Any]]] = {}
     for target in library().targets():
         for source in sources(target["compute"]) if target["compute"] else ():
@@ -104,14 +106,19 @@ def write_costs() -> None:
     writer.writerow(["source", "seconds", "bytes"])
     for source, those in sorted(by_source.items()):
         alone = [t for t in those if len(sources(t["compute"])) == 1]
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ["XDG_CACHE_HOME"] = folder
-            begin = time.monotonic()
-            compute(alone or those)
-            seconds = time.monotonic() - begin
-            size = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
+        seconds, size = min(_cost(alone or those) for _ in range(2))
         writer.writerow([source, f"{seconds:.1f}", size])
     COSTS.write_text(out.getvalue())
+
+
+def _cost(targets: list[dict[str, Any]]) -> tuple[float, int]:
+    """Returns the seconds and bytes that targets take from nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = folder
+        begin = time.monotonic()
+        compute(targets)
+        seconds = time.monotonic() - begin
+        return seconds, sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
 
 
 def artifact_tables(entries: list[dict[str, Any]]) -> str:
