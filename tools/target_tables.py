@@ -2,6 +2,7 @@
 
 .venv/bin/python tools/target_tables.py --compute  compute all targets, then write (`make scores`)
 .venv/bin/python tools/target_tables.py            write from targets/ours.csv (`make tables`)
+.venv/bin/python tools/target_tables.py --costs    measure time and disk of each source first
 .venv/bin/python tools/target_tables.py --check    fail where a table is not told from it
 """
 
@@ -9,29 +10,30 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import halfwink as hw
 from halfwink import claim_verdicts, score
 from halfwink.library import library
-from halfwink.targets import judged_nulls
+from halfwink.published_figures import PAGES, Cost, Figure, costs, load
+from halfwink.report.gallery_chart import OURS as KINDS
+from halfwink.report.gallery_chart import is_number, kind_of
+from halfwink.targets import compute, judged_nulls, kept_values, sources
 
 ROOT = Path(__file__).parents[1]
 OURS = ROOT / "targets" / "ours.csv"
 #: Digits of ours that are kept: runs repeat bit for bit, hosts' libraries of mathematics do not.
 DIGITS = 9
 BEGIN, END = "<!-- scores: written by `make tables` -->", "<!-- end of scores -->"
-#: The page of claims, and the works in the order of its tables.
-CLAIMS = "docs/claims.md"
-WORKS = {
-    "gottschlag": "Gottschlag 2016, preheated caches",
-    "mogul": "Mogul et al. 2007, cores for the operating system",
-    "nellans": "Nellans 2014, operating system and hardware",
-    "niccolini": "Niccolini 2012, hybrid servers and a router",
-    "strong": "Strong 2013, power gating, core switching and circuits",
-}
+#: The page of claims, and that of figures for evaluation committees.
+CLAIMS, ARTIFACT = "docs/claims.md", "ARTIFACT.md"
+#: Time and disk of each source of targets.
+COSTS = ROOT / "targets" / "costs.csv"
 #: Files that show all scores, or those of some rows, or the line.
 TABLES: dict[str, tuple[str, ...]] = {
     "targets/README.md": (),
@@ -76,14 +78,11 @@ def write_ours() -> None:
 
 def entries() -> list[dict[str, Any]]:
     """Every target as `hw.reproduce` gives it, with ours from the file."""
-    with OURS.open() as file:
-        known = {
-            row["id"]: float(row["ours"]) if row["ours"] else None for row in csv.DictReader(file)
-        }
+    try:
+        known = kept_values()
+    except hw.HalfwinkError as error:
+        sys.exit(str(error))
     targets = library().targets()
-    missing = [target["id"] for target in targets if target["id"] not in known]
-    if missing:
-        sys.exit(f"{OURS.name} lacks {missing[0]} and {len(missing) - 1} more: run `make scores`")
     verdicts, nulls = (
         library().verdicts([(t["id"], known[t["id"]]) for t in targets]),
         judged_nulls(),
@@ -92,6 +91,63 @@ def entries() -> list[dict[str, Any]]:
         {**t, "ours": known[t["id"]], "verdict": verdict, "null": nulls.get(t["id"])}
         for t, verdict in zip(targets, verdicts, strict=True)
     ]
+
+
+def write_costs() -> None:
+    """Computes the targets of each source from nothing, and keeps seconds and bytes: the shorter of
+    two times, as other work on the machine only lengthens them.
+    """
+    by_source: dict[str, list[dict[str, Any]]] = {}
+    for target in library().targets():
+        for source in sources(target["compute"]) if target["compute"] else ():
+            by_source.setdefault(source, []).append(target)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["source", "seconds", "bytes"])
+    for source, those in sorted(by_source.items()):
+        alone = [t for t in those if len(sources(t["compute"])) == 1]
+        seconds, size = min(_cost(alone or those) for _ in range(2))
+        writer.writerow([source, f"{seconds:.1f}", size])
+    COSTS.write_text(out.getvalue())
+
+
+def _cost(targets: list[dict[str, Any]]) -> tuple[float, int]:
+    """Returns the seconds and bytes that targets take from nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = folder
+        begin = time.monotonic()
+        compute(targets)
+        seconds = time.monotonic() - begin
+        return seconds, sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
+
+
+def artifact_tables(entries: list[dict[str, Any]]) -> str:
+    """A table of figures for each work: command, time, disk, and what to expect."""
+    works = load(ROOT / "targets" / "figures", library().targets())
+    prices = costs(COSTS, works, library().targets())
+    by_id = {entry["id"]: entry for entry in entries}
+    parts: list[str] = []
+    for work in works:
+        rows = ["| figure | command | from nothing | expect |", "|---" * 4 + "|"]
+        for figure in work.figures:
+            own = [by_id[id] for id in figure.targets]
+            rows.append(f"| {' | '.join(artifact_cells(figure, own, prices))} |")
+        parts += [f"### {work.title}", "\n".join(rows)]
+    return "\n\n".join(parts)
+
+
+def artifact_cells(figure: Figure, own: list[dict[str, Any]], prices: dict[str, Cost]) -> list[str]:
+    """A figure as a row."""
+    numbers = sum(is_number(entry["published"]) for entry in own)
+    command = f"halfwink reproduce {figure.id} --fresh"
+    command += f" --plot {figure.anchor}.svg" if numbers else ""
+    counts = {kind: sum(kind_of(entry) == kind for entry in own) for kind in KINDS}
+    said = ", ".join(f"{n} {k.removeprefix('ours, ')}" for k, n in counts.items() if n)
+    shown = [f"{n} {what}" for n, what in ((numbers, "marks"), (len(own) - numbers, "statements"))]
+    shown = [text.removesuffix("s") if text.startswith("1 ") else text for text in shown]
+    what = " and ".join(text for text in shown if not text.startswith("0 "))
+    price = prices[figure.id].said if figure.id in prices else "not measured"
+    return [f"{figure.label}: {figure.title}", f"`{command}`", price, f"{what}: {said}"]
 
 
 def table(scores: list[score.Score], rows: tuple[str, ...]) -> str:
@@ -130,7 +186,7 @@ def claims(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def claim_tables(found: list[dict[str, Any]]) -> str:
     """The counts, and a table for each work."""
     parts = [f"All works: {claim_verdicts.summary(found)}."]
-    for work, title in WORKS.items():
+    for work, title in PAGES.items():
         those = [claim for claim in found if claim["id"].startswith(f"{work}/")]
         rows = [
             "| claim | stands in | verdict | printed beside ours | turned by |",
@@ -173,11 +229,14 @@ def main() -> int:
     """Writes, or checks."""
     if "--compute" in sys.argv:
         write_ours()
+    if "--costs" in sys.argv:
+        write_costs()
     found = entries()
     scores, judged = score.scores(found), claims(found)
     bodies = {name: table(scores, rows) for name, rows in TABLES.items()}
     bodies |= {name: f"{claim_line(judged)}\n\n{line(scores[-1])}" for name in LINES}
     bodies[CLAIMS] = claim_tables(judged)
+    bodies[ARTIFACT] = artifact_tables(found)
     wrong: list[str] = []
     for name, body in bodies.items():
         path = ROOT / name

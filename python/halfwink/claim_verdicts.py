@@ -30,6 +30,7 @@ from halfwink.executors import Executor, Submits
 from halfwink.jobs import names
 from halfwink.library import library, root
 from halfwink.targets import Values, begins, compute
+from halfwink.wording import number
 
 VERDICTS = ("holds", "holds in part", "fails", "not determined", "echo")
 #: Verdicts on targets that are met, whatever that is worth.
@@ -208,18 +209,11 @@ def _beside(target: Target, value: float | bool | None) -> str:
         here = "not determined" if value is None else str(bool(value)).lower()
         return f"{published} in print, {here} here: {target['quantity']}."
     behind = "" if unit in ("1", "text") else f" {unit}"
-    printed = published if isinstance(published, str) else f"{_number(published, 6)}{behind}"
-    here = "not determined" if value is None else f"{_number(float(value))}{behind}"
+    printed = published if isinstance(published, str) else f"{number(published, 6)}{behind}"
+    here = "not determined" if value is None else f"{number(float(value))}{behind}"
     if unit == "text" and value is not None:
         here = "the same" if value == 1 else "another"
     return f"Printed {printed}, here {here}: {target['quantity']}."
-
-
-def _number(value: float, digits: int = 3) -> str:
-    """Returns a number with so many digits, thousands apart."""
-    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 def _said(claim: Claim, ours: Measured, outcomes: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
 from halfwink.jobs import Job, names
 from halfwink.library import cache_dir, library, root
+from halfwink.published_figures import home, mentioned, near
 from halfwink.results import Results, sql_tables
 from halfwink.store import RunStore
 from halfwink.studies import run_all, study_jobs
@@ -53,23 +55,25 @@ Values = dict[str, float | None]
 
 
 def select(targets: Sequence[dict[str, Any]], wanted: Sequence[str]) -> list[dict[str, Any]]:
-    """Targets of the areas, works or id prefixes named; all if none are."""
+    """Targets of the areas, works, figures, tables or id prefixes named; all if none are."""
     if not wanted:
         return list(targets)
-    chosen: list[dict[str, Any]] = []
-    for target in targets:
-        for name in wanted:
-            if name in (target["area"], target["id"].split("/")[0]) or begins(target["id"], name):
-                chosen.append(target)
-                break
+    figures = {t["id"]: [*mentioned(t), home(t)] for t in targets}
+
+    def is_of(target: dict[str, Any], name: str) -> bool:
+        id = target["id"]
+        groups = (target["area"], id.split("/")[0], *figures[id])
+        return name in groups or begins(id, name)
+
+    known = [*AREAS, *WORKS, *dict.fromkeys(n for those in figures.values() for n in those)]
     for name in wanted:
-        known = name in AREAS or name in WORKS or any(begins(t["id"], name) for t in targets)
-        if not known:
+        if name not in known and not any(begins(t["id"], name) for t in targets):
             raise HalfwinkError(
-                f"no target, area or work `{name}`; areas: {', '.join(AREAS)}; "
-                f"works: {', '.join(WORKS)}; ids: `halfwink list targets`"
+                f"no target, figure, area or work `{name}`{near(name, [*known, *figures])}; "
+                f"areas: {', '.join(AREAS)}; works: {', '.join(WORKS)}; ids: "
+                f"`halfwink list targets`"
             )
-    return chosen
+    return [target for target in targets if any(is_of(target, name) for name in wanted)]
 
 
 def begins(id: str, name: str) -> bool:
@@ -87,17 +91,54 @@ def reproduce(
     """Computes the targets that can be, and judges each: one dict per target, as the JSON.
 
     Args:
-        wanted: areas (``gating``), works (``strong``) or beginnings of ids; all if none.
+        wanted: areas (``gating``), works (``strong``), figures and tables (``strong/F2.13``,
+            ``strong/Table3.8``) or beginnings of ids; all if none.
         fresh: compute again what is already there.
 
     Raises:
         HalfwinkError: a name is unknown.
         RunError: a study failed, or a target's SQL does.
     """
-    known = judged_nulls()
     targets = select(library().targets(), names(wanted))
     ours = compute(targets, fresh=fresh, executor=executor, progress=progress)
-    verdicts = library().verdicts(list(ours.items()))
+    return judged(targets, ours)
+
+
+def kept(wanted: str | Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Judges the targets by the values in `targets/ours.csv`, without computing any.
+
+    Raises:
+        HalfwinkError: a name is unknown, or the file cannot be read or lacks a target.
+    """
+    return judged(select(library().targets(), names(wanted)), kept_values())
+
+
+def kept_values() -> Values:
+    """Returns our value of every target as `targets/ours.csv` keeps it.
+
+    Raises:
+        HalfwinkError: the file cannot be read, or lacks a target.
+    """
+    path = root() / "targets" / "ours.csv"
+    try:
+        with path.open() as file:
+            ours = {
+                row["id"]: float(row["ours"]) if row["ours"] else None
+                for row in csv.DictReader(file)
+            }
+    except (OSError, KeyError, ValueError) as error:
+        raise HalfwinkError(f"{path}: {error}") from error
+    missing = [target["id"] for target in library().targets() if target["id"] not in ours]
+    if missing:
+        more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise HalfwinkError(f"{path}: no value of {missing[0]}{more}; `make scores` computes them")
+    return ours
+
+
+def judged(targets: Sequence[dict[str, Any]], ours: Values) -> list[dict[str, Any]]:
+    """Returns one dict per target, as the JSON has it, with the verdict on our value."""
+    known = judged_nulls()
+    verdicts = library().verdicts([(target["id"], ours[target["id"]]) for target in targets])
     return [
         _entry(target, ours[target["id"]], verdict, known.get(target["id"]))
         for target, verdict in zip(targets, verdicts, strict=True)

@@ -47,6 +47,13 @@ def figure(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.2g}"
 
 
+def number(value: float, digits: int = 3) -> str:
+    """Formats a number with so many digits, thousands apart."""
+    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
 def possessive(noun: str) -> str:
     """The possessive of a noun: ``chip's``, ``pair of servers'``."""
     return f"{noun}'" if noun.endswith("s") else f"{noun}'s"

@@ -79,15 +79,17 @@ def test_savings_are_relative_to_the_baseline_of_the_same_work():
 
 def test_targets_are_chosen_by_area_work_and_prefix():
     targets = [
-        {"id": "strong/PT-2.13/ev6", "area": "gating"},
-        {"id": "strong/PT-4.1", "area": "circuits"},
-        {"id": "mogul/T3.1", "area": "switching"},
+        {"id": "strong/PT-2.13/ev6", "area": "gating", "source": "Strong 2013, Table 2.3"},
+        {"id": "strong/PT-4.1", "area": "circuits", "source": "Strong 2013, Fig 4.2"},
+        {"id": "mogul/T3.1", "area": "switching", "source": "Mogul 2007, Table 3"},
     ]
     assert [t["id"] for t in select(targets, ["gating", "mogul"])] == [
         "strong/PT-2.13/ev6",
         "mogul/T3.1",
     ]
     assert len(select(targets, ["strong/PT-2"])) == 1
+    assert [t["id"] for t in select(targets, ["strong/F4.2"])] == ["strong/PT-4.1"]
+    assert [t["id"] for t in select(targets, ["mogul/Table3"])] == ["mogul/T3.1"]
     assert len(select(targets, [])) == 3
 
 

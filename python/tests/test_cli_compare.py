@@ -227,7 +227,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
             "unknown workload `nope`; `halfwink list workloads -w racks` shows what there is",
         ),
         (("storage", "nope"), "unknown command `nope`; there are: simulate, calibrate"),
-        (("reproduce", "gatin"), "no target, area or work `gatin`"),
+        (("reproduce", "gatin"), "no target, figure, area or work `gatin`; did you mean `gating`?"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(halfwink, words: tuple[str, ...], expected: str):

@@ -180,12 +180,15 @@ def _names(folder: str) -> Callable[[str], dict[str, str]]:
 
 def _wanted(_: str) -> dict[str, str]:
     """Returns the targets that `halfwink reproduce` takes."""
-    from halfwink.library import library
+    from halfwink.library import library, root
+    from halfwink.published_figures import load
 
     targets = library().targets()
     areas = dict.fromkeys(target["area"] for target in targets)
-    works = dict.fromkeys(target["id"].split("/")[0] for target in targets)
-    return dict.fromkeys(areas, "an area") | dict.fromkeys(works, "a work")
+    works = load(root() / "targets" / "figures", targets)
+    figures = {f.id: f.title for work in works for f in work.figures}
+    known = dict.fromkeys(areas, "an area") | {work.name: "a work" for work in works}
+    return known | figures | {"gallery": "pages of all figures"}
 
 
 def _families(_: str) -> dict[str, str]:

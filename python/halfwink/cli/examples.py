@@ -56,6 +56,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("gating", "one area: published beside ours, with reasons"),
         ("--scores", "a row for each work"),
         ("--claims mogul", "a work's headline claims, and whether they hold"),
+        ("strong/F2.13 --plot figure.svg", "one figure of a work, drawn with ours over it"),
+        ("gallery -o gallery", "pages of all figures and tables, from kept values"),
         ("strong/PT-2.13 --fresh", "one target, computed anew"),
     ),
     "record": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -10,9 +11,12 @@ from halfwink import mutation as broken
 from halfwink import score
 from halfwink import targets as published
 from halfwink.claim_verdicts import claims as judged_claims
+from halfwink.cli import gallery
 from halfwink.cli.claims import show_claims
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, progress_bar
+from halfwink.cli.gallery import GALLERY
+from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.errors import HalfwinkError, RunError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -27,6 +31,8 @@ def reproduce(
     mutants: Flag = False,
     only: Annotated[list[str] | None, Parameter(name="--mutant")] = None,
     record: Flag = False,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
 ) -> int:
@@ -35,8 +41,10 @@ def reproduce(
     Parameters
     ----------
     wanted
-        Areas (gating), works (strong), or beginnings of ids (strong/PT-2.1). All, if none is given.
-        With --claims works or beginnings of claims' ids.
+        Areas (gating), works (strong), figures and tables (strong/F2.13, strong/Table3.8), or
+        beginnings of ids (strong/PT-2.1). All, if none is given. With --claims works or beginnings
+        of claims' ids. The word gallery, before them or alone, writes web pages of all figures and
+        tables, from kept values: nothing is computed.
     fresh
         Compute again what is already there.
     check
@@ -52,6 +60,8 @@ def reproduce(
         Use only this mutant, with --mutants; may be given several times.
     record
         Store the results of --mutants in targets/killed.
+    out
+        Folder for the pages of gallery.
     json
         Print one JSON document.
     quiet
@@ -61,6 +71,17 @@ def reproduce(
         raise HalfwinkError("--mutant and --record go with --mutants")
     if claims and (check or scores or mutants):
         raise HalfwinkError("--claims goes without --check, --scores and --mutants")
+    if GALLERY in wanted:
+        if fresh or check or scores or claims or mutants or json or figure.plot is not None:
+            raise HalfwinkError("gallery goes with works, areas, figures, ids, -o and -q alone")
+        gallery.write([name for name in wanted if name != GALLERY], out, quiet=quiet)
+        return 0
+    if out is not None:
+        raise HalfwinkError("-o goes with gallery: `halfwink reproduce gallery -o DIR`")
+    if figure.plot is not None:
+        if claims or scores or mutants:
+            raise HalfwinkError("--plot goes without --claims, --scores and --mutants")
+        gallery.check(wanted, figure)
     if mutants:
         with progress_bar("mutants", quiet=quiet) as progress:
             found = broken.mutants(wanted, only=only or (), progress=lambda _, p: progress(p))
@@ -77,6 +98,8 @@ def reproduce(
     with progress_bar("reproduce", quiet=quiet) as progress:
         entries = published.reproduce(wanted, fresh=fresh, progress=lambda _, p: progress(p))
     _show(entries, json=json, only_scores=scores)
+    if figure.plot is not None:
+        gallery.draw(wanted, entries, figure, quiet=quiet)
     missed = [e["id"] for e in entries if e["verdict"] in published.FAILURES]
     if check and missed:
         raise RunError(f"{len(missed)} targets are missed: {', '.join(missed[:8])}")

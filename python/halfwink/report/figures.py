@@ -15,6 +15,7 @@ import altair as alt
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.report import charts
+from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.tradeoff_chart import LATENCY, far_out, tradeoff
 from halfwink.results import Results
@@ -33,7 +34,7 @@ POINTS = 72 / 25.4
 #: that panels take.
 ASPECT, LEAST, LEAST_SHARE = 0.62, 40, 0.5
 #: Drawings until one has the width.
-ROUNDS = 8
+ROUNDS = 12
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,13 @@ class Figure:
         draw: makes the chart for a panel of a width and a height, a size of font and a number of
             panels in a row.
         caption: text for below the figure.
+        stretch: width of the chart by that of its panel, if labels take a share of that; such a
+            chart has one panel in a row.
     """
 
     draw: Callable[[tuple[int, int], float, int], alt.TopLevelMixin]
     caption: str
+    stretch: float = 1.0
 
 
 def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Figure:
@@ -146,10 +150,12 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     """The figure in Vega-Lite, as wide as that, up to a point: panels shrink first, then the
     legend takes more rows."""
     wide = width_mm * POINTS
-    columns = 1 if wide < 300 else 2
+    columns = 1 if wide < 300 or figure.stretch > 1 else 2
+    least = LEAST_SHARE * wide / columns / figure.stretch
     legend = max(1, int(wide / (11 * style.font)))
-    panel = wide / columns - 4 * style.font
+    panel = (wide / columns - 4 * style.font) / figure.stretch
     best: tuple[float, dict[str, Any]] = inf, {}
+    before = inf
     for _ in range(ROUNDS):
         size = round(max(panel, LEAST)), round(max(ASPECT * panel, LEAST))
         spec = _styled(figure.draw(size, style.font, columns).to_dict(), style, wide, legend)
@@ -158,12 +164,15 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         best = min(best, (3 * over if over > 1 else -over, spec), key=lambda found: found[0])
         if abs(over) <= 1:
             break
-        step = over / max(1, _in_a_row(spec, columns))
-        if over > 0 and (panel - step < LEAST_SHARE * wide / columns):
+        step = over / max(1, _in_a_row(spec, columns)) / figure.stretch
+        # Where narrower panels make it no narrower, the legend is too wide.
+        is_legend = over > 0 and over > before - 1
+        before = inf if is_legend or over < 0 else over
+        if over > 0 and (is_legend or panel - step < least):
             if legend == 1:
                 break
             legend -= 1
-            panel = wide / columns - 6 * style.font
+            panel = (wide / columns - 6 * style.font) / figure.stretch
         else:
             panel -= step
     return best[1]
@@ -219,7 +228,16 @@ def _styled(spec: dict[str, Any], style: Style, wide: float, legend: int) -> dic
         "view": {"stroke": None},
     }
     own = spec.get("config", {})
-    return _marks(spec, style) | {"config": own | config}
+    return _inked(_marks(spec, style), style) | {"config": own | config}
+
+
+def _inked(spec: Any, style: Style) -> Any:
+    """The chart with the style's ink where its marks have the colour of text."""
+    if isinstance(spec, list):
+        return [_inked(part, style) for part in spec]
+    if isinstance(spec, dict):
+        return {name: _inked(part, style) for name, part in spec.items()}
+    return style.ink if spec == INK else spec
 
 
 def _marks(spec: Any, style: Style) -> Any:
