@@ -1,0 +1,72 @@
+"""Tutorials: every command of a page runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from dialogue import blocks, matches, play
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs/tutorials"
+PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
+
+
+def played(name: str, folder: Path) -> int:
+    """Plays a tutorial in an empty folder; returns the number of its commands."""
+    home, work = folder / "home", folder / "work"
+    for new in (home, work):
+        new.mkdir()
+    env = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "HALFWINK_HOME": str(ROOT)}
+    return play(FOLDER / f"{name}.md", work, env)
+
+
+def test_first_chart(tmp_path: Path):
+    assert played("first-chart", tmp_path) >= 4
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tutorial_has_dialogues_files_and_nothing_else(name: str):
+    found = blocks((FOLDER / f"{name}.md").read_text())
+    assert any(block.language == "console" for block in found)
+    for block in found:
+        assert block.title or block.language in ("console", "text"), block
+    assert f"def test_{name.replace('-', '_')}(" in Path(__file__).read_text()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tutorial_says_for_whom_it_is_and_what_to_read_next(name: str):
+    text = (FOLDER / f"{name}.md").read_text()
+    first = text.split("\n\n")[1]
+    assert re.match(r"This tutorial is for \w+", first)
+    assert re.search(r"\bminutes?\b", first)
+    assert text.count("\n## What to read next\n") == 1
+
+
+def test_other_output_is_refused(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("# A\n\n```console\n$ echo one two\none three\n```\n")
+    said = re.escape("page.md:4: 'echo one two' printed\none two\n")
+    with pytest.raises(AssertionError, match=said):
+        play(page, tmp_path, {})
+    page.write_text("# A\n\n```console\n$ false\n```\n")
+    with pytest.raises(AssertionError, match="ended with status 1"):
+        play(page, tmp_path, {})
+
+
+def test_page_plays_in_one_shell(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        '```text title="a.txt"\nhere\n```\n\n```console\n$ mkdir b && cd b\n$ sleep 60 &\n'
+        "$ cat \\\n  ../a.txt\nhere\n$ jobs\n[1]+  Running ... sleep 60 &\n```\n"
+    )
+    assert play(page, tmp_path, {}) == 4
+
+
+def test_dots_stand_for_any_text():
+    assert matches(["a", "...", "c 1... s"], ["a", "b", "b", "c 12.5 s  "])
+    assert matches(["a", "..."], ["a"])
+    assert not matches(["a", "..."], ["b"])
+    assert not matches(["a... s"], ["a", "b s"])
+    assert not matches(["a"], ["a", "b"])
