@@ -2,28 +2,80 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
+from conftest import lacking, need, need_recorder
 from dialogue import blocks, matches, play
+
+from halfwink.doctor import WASM
+from halfwink.doctor import _has_target as has_target
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/tutorials"
+#: The port that a page names; tests take a free one.
+PORT = "8480"
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
 
 
-def played(name: str, folder: Path) -> int:
-    """Plays a tutorial in an empty folder; returns the number of its commands."""
+def played(name: str, folder: Path, *, cache: Path | None = None, port: int = 0) -> int:
+    """Plays a tutorial in an empty folder; returns the number of its commands.
+
+    Args:
+        name: the page.
+        folder: where its files go.
+        cache: what was built before (the recorder); a new one if none is named.
+        port: in place of the port that the page names.
+    """
     home, work = folder / "home", folder / "work"
     for new in (home, work):
         new.mkdir()
-    env = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "HALFWINK_HOME": str(ROOT)}
-    return play(FOLDER / f"{name}.md", work, env)
+    env = {"HOME": str(home), "XDG_CACHE_HOME": str(cache or home / "cache")}
+    # Where Rust is, wherever the user's own folder is.
+    for variable, place in (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")):
+        env[variable] = os.environ.get(variable) or str(Path.home() / place)
+    page = folder / f"{name}.md"
+    page.write_text((FOLDER / page.name).read_text().replace(PORT, str(port or PORT)))
+    return play(page, work, env | {"HALFWINK_HOME": str(ROOT)})
 
 
 def test_first_chart(tmp_path: Path):
     assert played("first-chart", tmp_path) >= 4
+
+
+def test_cluster_sweep(tmp_path: Path):
+    assert played("cluster-sweep", tmp_path) >= 9
+
+
+def test_live_proxy(tmp_path: Path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert played("live-proxy", tmp_path, port=port) >= 12
+
+
+@pytest.mark.full("docs")
+def test_paper_figure(tmp_path: Path):
+    assert played("paper-figure", tmp_path) >= 5
+
+
+@pytest.mark.full("docs")
+def test_own_service(tmp_path: Path):
+    need("gcc")
+    need_recorder()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    assert played("own-service", tmp_path, cache=Path(cache)) >= 7
+
+
+@pytest.mark.full("docs")
+def test_own_policy(tmp_path: Path):
+    need("rustc")
+    if not has_target(WASM):
+        lacking(f"the Rust target {WASM} is missing; run: rustup target add {WASM}")
+    assert played("own-policy", tmp_path) >= 12
 
 
 @pytest.mark.parametrize("name", PAGES)
