@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from browser import VIEWS, views
+from browser import VIEWS, browse, views
 from conftest import lacking, need
 
 import halfwink as hw
@@ -143,6 +143,16 @@ def test_site_loads_nothing_from_other_hosts(site: Path):
         found |= set(re.findall(r"<link[^>]* href=\"?(https?:[^\"> ]+)", page.read_text()))
     assert found == set()
     assert (site / "search/search_index.js").stat().st_size > 100_000
+
+
+@pytest.mark.full("docs")
+@pytest.mark.browser
+def test_search_works_without_server(site: Path, tmp_path: Path):
+    shown = browse(site / "index.html", tmp_path, query="?q=wake-up")
+    found = re.search(r"(\d+) matching documents", shown)
+    assert found is not None, shown[-2000:]
+    assert int(found[1]) > 5
+    assert "techniques/wake-up.html" in shown
 
 
 @pytest.mark.full("docs")

@@ -202,7 +202,7 @@ def schema_pages() -> Iterator[tuple[str, str]]:
         )
         lines = [
             f"# `{schema['title']}`",
-            f"{about}.",
+            f"This page is for readers of programs' output. Printed by {about}.",
             "Keys of objects inside have dots, those of lists brackets.",
             table.replace("| | |\n", "| always | what it is |\n", 1),
             "## The schema",
@@ -238,7 +238,7 @@ def _properties(schema: dict[str, Any], before: str, required: set[str]) -> Iter
 
 
 def _type(held: dict[str, Any]) -> str:
-    found = held.get("type", "text" if "const" in held or "enum" in held else "any")
+    found = held.get("type", "string" if "const" in held or "enum" in held else "any")
     words = found if isinstance(found, list) else [found]
     if "items" in held and isinstance(held["items"], dict):
         words = [f"array of {_type(held['items'])}" if word == "array" else word for word in words]
