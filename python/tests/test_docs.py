@@ -40,6 +40,13 @@ def test_every_column_of_the_short_table_is_explained():
     assert set(SHORT) <= set(re.findall(r"`([a-z0-9_]+)`", page))
 
 
+@pytest.mark.parametrize("page", DOCS[1:], ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_says_first_for_whom_it_is(page: Path):
+    _, first, *_ = page.read_text().split("\n\n")
+    sentence = first.replace("\n", " ").split(". ")[0]
+    assert re.search(r"\b[Ff]or (an? |any|those|readers|users|people|design|operat)", sentence)
+
+
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
