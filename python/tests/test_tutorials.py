@@ -1,4 +1,4 @@
-"""Tutorials: every command of a page runs, and prints what the page says."""
+"""Tutorials and the gallery: every command runs, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def played(name: str, folder: Path, *, cache: Path | None = None, port: int = 0)
     """Plays a tutorial in an empty folder; returns the number of its commands.
 
     Args:
-        name: the page.
+        name: the page, relative to the tutorials.
         folder: where its files go.
         cache: what was built before (the recorder); a new one if none is named.
         port: in place of the port that the page names.
@@ -37,8 +37,8 @@ def played(name: str, folder: Path, *, cache: Path | None = None, port: int = 0)
     # Where Rust is, wherever the user's own folder is.
     for variable, place in (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")):
         env[variable] = os.environ.get(variable) or str(Path.home() / place)
-    page = folder / f"{name}.md"
-    page.write_text((FOLDER / page.name).read_text().replace(PORT, str(port or PORT)))
+    page = folder / f"{Path(name).name}.md"
+    page.write_text((FOLDER / f"{name}.md").read_text().replace(PORT, str(port or PORT)))
     return play(page, work, env | {"HALFWINK_HOME": str(ROOT)})
 
 
@@ -55,6 +55,11 @@ def test_live_proxy(tmp_path: Path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     assert played("live-proxy", tmp_path, port=port) >= 12
+
+
+@pytest.mark.full("docs")
+def test_gallery(tmp_path: Path):
+    assert played("../gallery", tmp_path) >= 9
 
 
 @pytest.mark.full("docs")
