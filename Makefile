@@ -87,8 +87,8 @@ $(VENV)/.docs: $(VENV)/.tools requirements-docs.lock
 # Pages first, from docs/ and the program; then HTML of them. A link or anchor that leads nowhere fails.
 docs: $(NATIVE) $(VENV)/.docs
 	@$(BIN)/python tools/site/prepare.py halfwink-out/site-pages
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file halfwink-out/site-pages/mkdocs.yml \
-	  --site-dir ../site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file halfwink-out/site-pages/mkdocs.yml \
+	  --site-dir ../site >halfwink-out/site-pages/log 2>&1 || { grep -v ^INFO halfwink-out/site-pages/log; exit 1; }
 	@echo "halfwink-out/site/index.html"
 
 bench:

@@ -49,6 +49,13 @@ def test_each_page_stands_once_in_the_order():
     assert sorted(order()) == sorted([*here, *prepare.OUTSIDE.values(), *generated])
 
 
+def test_page_that_stands_for_a_part_is_alone_or_first_in_it():
+    # The builder shows such a page as the heading of its part, never in its place among others.
+    text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    shown = re.findall(r"^ *- (.+): \S*(?:index|README)\.md$", text, re.M)
+    assert shown == ["Home"]
+
+
 def test_order_has_the_four_kinds():
     text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     assert re.findall(r"^  - ([^:\n]+):$", text, re.M) == KINDS
@@ -125,7 +132,7 @@ def site(pages: Path) -> Path:
     """The site as HTML."""
     if find_spec("mkdocs") is None:
         lacking("what builds the site is missing; run: make docs")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", pages / "html"]
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", pages / "html"]
     done = subprocess.run(
         [*words, "--config-file", pages / "mkdocs.yml"], capture_output=True, text=True, check=False
     )
