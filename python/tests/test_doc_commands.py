@@ -55,6 +55,7 @@ def test_command_of_page_is_taken(page: Path):
 
 
 def test_commands_are_found():
-    text = "    halfwink list \\\n      worlds   # all\n\n```console\n$ halfwink doctor && x | y\n```\n"
+    text = "    halfwink list \\\n      worlds   # all\n\n"
+    text += "```console\n$ halfwink doctor && x | y\n```\n"
     assert list(commands(text)) == [["list", "worlds"], ["doctor"]]
     assert sum(1 for page in PAGES for _ in commands(page.read_text())) > 200
