@@ -127,6 +127,18 @@ def test_each_kind_of_document_has_a_page(pages: Path):
             assert f"| `{key}` |" in text, (kind, key)
 
 
+def test_pins_of_builder_agree_with_all_others():
+    # All of them go into one environment.
+    def pins(name: str) -> dict[str, str]:
+        text = (ROOT / name).read_text()
+        return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.M))
+
+    built = pins("requirements-docs.lock")
+    for other in ("requirements.lock", "requirements-tests.lock"):
+        known = pins(other)
+        assert {k: v for k, v in built.items() if known.get(k, v) != v} == {}
+
+
 @pytest.fixture(scope="module")
 def site(pages: Path) -> Path:
     """The site as HTML."""
