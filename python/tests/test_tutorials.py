@@ -1,4 +1,4 @@
-"""Tutorials and the gallery: every command runs, and prints what the page says."""
+"""Tutorials and some how-to guides: every command runs, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from halfwink.doctor import _has_target as has_target
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/tutorials"
+#: How-to guides and others that have dialogues, beside the tutorials.
+PLAYED = {"advise", "figures", "gallery", "logs"}
 #: The port that a page names; tests take a free one.
 PORT = "8480"
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
@@ -58,8 +60,14 @@ def test_live_proxy(tmp_path: Path):
 
 
 @pytest.mark.full("docs")
-def test_gallery(tmp_path: Path):
-    assert played("../gallery", tmp_path) >= 9
+@pytest.mark.parametrize("name", sorted(PLAYED))
+def test_how_to(name: str, tmp_path: Path):
+    assert played(f"../{name}", tmp_path) > 0
+
+
+def test_each_how_to_with_dialogues_is_played():
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
+    assert {n for n in pages if "```console\n" in (ROOT / f"docs/{n}.md").read_text()} == PLAYED
 
 
 @pytest.mark.full("docs")
