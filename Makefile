@@ -19,13 +19,14 @@ PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
-PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging tools/test_table.py
+PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py
 
-.PHONY: help setup live demo test test-full bench tables scores wheels cross check fmt clean
+.PHONY: help setup live demo test test-full docs bench tables scores wheels cross check fmt clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 	@echo "make test-full  and all that takes hours, or one part of it: SHARD=captures"
+	@echo "make docs       the site: halfwink-out/site/index.html"
 	@echo "make live       the programs of 'halfwink live'"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
@@ -77,6 +78,18 @@ test: $(LIVE)
 
 test-full: $(LIVE)
 	@tools/test.sh --full $(SHARD)
+
+# What builds the site is added here alone.
+$(VENV)/.docs: $(VENV)/.tools requirements-docs.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+# Pages first, from docs/ and the program; then HTML of them. A link or anchor that leads nowhere fails.
+docs: $(NATIVE) $(VENV)/.docs
+	@$(BIN)/python tools/site/prepare.py halfwink-out/site-pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file halfwink-out/site-pages/mkdocs.yml \
+	  --site-dir ../site >halfwink-out/site-pages/log 2>&1 || { grep -v ^INFO halfwink-out/site-pages/log; exit 1; }
+	@echo "halfwink-out/site/index.html"
 
 bench:
 	@$(MAKE) --no-print-directory PROFILE=dist live

@@ -70,6 +70,7 @@ part() {
     faults) HALFWINK_FAULT_SEEDS=1000 cargo test --locked --quiet -p halfwink-study --lib fault_tests ;;
     miri) tools/miri.sh || [ $? -eq 77 ] ;;
     deny) tools/deny.sh || [ $? -eq 77 ] ;;
+    docs) make --no-print-directory docs && python_tests docs --costs ;;
     bare-user | bare-root) tools/bare.sh --only "${1#bare-}" || [ $? -eq 77 ] ;;
     *) python_tests "$1" --costs ;;
     esac
@@ -85,6 +86,8 @@ case "${1:-} ${2:-}" in
 "--full ")
     suite
     for name in fuzz faults miri deny bare-user bare-root; do part "$name"; done
+    # What builds the site, for its part.
+    make --no-print-directory docs
     part all
     ;;
 "--full "*)

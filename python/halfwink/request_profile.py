@@ -26,7 +26,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.inputs import read_text
 from halfwink.jobs import names
-from halfwink.library import library, root
+from halfwink.library import library, root, trace_file
 from halfwink.preheat import simulate
 from halfwink.results import Results
 from halfwink.service import cumulative
@@ -174,6 +174,21 @@ class RequestProfile:
         return (self.half_pct / GOOD_PCT) ** 2
 
 
+def _without_requests(workload: str) -> HalfwinkError:
+    return HalfwinkError(f"`{workload}` has no whole requests: expected a recorded server")
+
+
+def _check_requests(workload: str) -> None:
+    """Refuses a recording without requests before minutes are spent on it.
+
+    Raises:
+        HalfwinkError: the recording holds none.
+    """
+    path = trace_file(Path(workload))
+    if path.is_file() and not json.loads(_core.trace_info(str(path)))["totals"]["requests"]:
+        raise _without_requests(workload)
+
+
 def profile(
     workload: str,
     *,
@@ -207,6 +222,7 @@ def profile(
     kind = core_of(core)
     machine = f"{kind}-1"
     within = _within(names(techniques))
+    _check_requests(workload)
     warm = compare(
         workload,
         techniques=[BASELINE, *within],
@@ -217,7 +233,7 @@ def profile(
     run = warm.runs.filter(technique=BASELINE).row(0, named=True)
     count = run["requests"]
     if not count or run["latency_mean_us"] is None:
-        raise HalfwinkError(f"`{workload}` has no whole requests: expected a recorded server")
+        raise _without_requests(workload)
     busy = _busy(warm, BASELINE)
     mean_us = 1e6 * busy.seconds / count
     in_flight = count * run["latency_mean_us"] * 1e-6 / run["duration_s"]

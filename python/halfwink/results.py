@@ -170,10 +170,14 @@ class Results:
         Raises:
             HalfwinkError: the SQL is wrong, in one line.
         """
+        tables = sql_tables(self)
         try:
-            return pl.SQLContext(sql_tables(self), eager=True).execute(sql)
+            return pl.SQLContext(tables, eager=True).execute(sql)
         except pl.exceptions.PolarsError as error:
-            raise HalfwinkError(f"SQL: {str(error).splitlines()[0]}") from error
+            said = str(error).splitlines()[0]
+            if re.match("relation .* was not found", said):
+                said += f"; there are: {', '.join(sorted(tables))}"
+            raise HalfwinkError(f"SQL: {said}") from error
 
     def write(self, folder: Place) -> None:
         """Writes each table as NAME.parquet, the runs as results.parquet; raises OSError."""

@@ -65,8 +65,10 @@ PAPER = 717
 TALL = 900
 
 
-def browse(page: Path, folder: Path, width: int = 1280, *, dark: bool = False) -> str:
-    """The page's document, once it has been drawn."""
+def browse(
+    page: Path, folder: Path, width: int = 1280, *, dark: bool = False, query: str = ""
+) -> str:
+    """The page's document, once it has been drawn; `query` ends its address."""
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     words += [
         "--hide-scrollbars",
@@ -77,7 +79,13 @@ def browse(page: Path, folder: Path, width: int = 1280, *, dark: bool = False) -
     words += [f"--user-data-dir={folder}", f"--window-size={width},1000"]
     words += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     done = subprocess.run(
-        [need("chromium"), *words, "--virtual-time-budget=20000", "--dump-dom", page.as_uri()],
+        [
+            need("chromium"),
+            *words,
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            page.as_uri() + query,
+        ],
         capture_output=True,
         text=True,
         timeout=120,

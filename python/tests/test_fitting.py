@@ -94,3 +94,9 @@ def test_a_narrowed_table_fits_and_says_what_it_lacks():
         assert fits or all(sides[number] == "left" for number in found.kept[1:])
         if found.left_out or found.shared:
             assert found.folds
+
+
+def test_values_of_a_list_wrap_and_are_never_left_out():
+    rows = [["requests", "74"], ["latency ms", "mean 1.2, p50 0.9, p99 4.5, max 6.2, of 74"]]
+    found = narrowed(["what", "value"], ["left", "right"], rows, 30)
+    assert (found.kept, found.wrapped, found.left_out) == ([0, 1], {1}, [])

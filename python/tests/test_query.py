@@ -55,6 +55,7 @@ def test_wrong_sql_is_one_line(folder: Path, halfwink: Halfwink, sql: str):
     done = halfwink("query", str(folder), sql)
     assert done.status == 2
     assert done.complaint.startswith("SQL: ")
+    assert ("; there are: " in done.complaint and "runs" in done.complaint) == ("nowhere" in sql)
 
 
 def test_the_command_shows_tells_and_writes(folder: Path, halfwink: Halfwink):

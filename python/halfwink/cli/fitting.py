@@ -78,7 +78,8 @@ def narrowed(
 ) -> Narrowed:
     """Fits a table into a width: sentences wrap; then cells that all of several rows share move
     above; then numbers are dropped, from the right. The first column stays whole, as it holds
-    names.
+    names. Of a list of names and values the values wrap, on whichever side they stand: without them
+    the names say nothing.
     """
     cells = [[row[number] for row in rows] for number in range(len(headings))]
     kept = list(range(len(headings)))
@@ -92,7 +93,7 @@ def narrowed(
     wrapped = {
         number
         for number in kept[1:]
-        if sides[number] != "right"
+        if (sides[number] != "right" or len(headings) == 2)
         and max(map(len, cells[number]), default=0) > SENTENCE
         and any(" " in text for text in cells[number])
     }

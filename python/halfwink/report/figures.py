@@ -63,6 +63,10 @@ STYLES = {
 }
 
 
+#: Stands in the caption of a chart that has them.
+BARS = "Bars: 95 % intervals. "
+
+
 @dataclass(frozen=True)
 class Figure:
     """A chart that can be drawn at any size, and what stands below it.
@@ -88,7 +92,8 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
         plot = plots[0]
         return Figure(
             lambda size, _, columns: _sized(charts.study_plot(results, plot), size, columns),
-            f"{plot['title']}. {caption}",
+            # Charts of studies have no bars.
+            f"{plot['title']}. {caption.replace(BARS, '')}",
         )
     if is_along_load(results):
         return Figure(
@@ -111,7 +116,7 @@ def _caption(results: Results) -> str:
     runs = results.runs
     of = ", ".join(runs["workload"].unique(maintain_order=True))
     on = ", ".join(runs["machine"].unique(maintain_order=True))
-    bars = "Bars: 95 % intervals. " if any(n.endswith("_low_us") for n in runs.columns) else ""
+    bars = BARS if any(n.endswith("_low_us") for n in runs.columns) else ""
     return f"{of} on {on}. {bars}Modelled by halfwink {_core.__version__}."
 
 

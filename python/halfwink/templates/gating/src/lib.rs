@@ -10,6 +10,7 @@ use interface::{Action, Event, Reply};
 /// The description that halfwink reads before it plays the policy: its family, the events that it
 /// wants (all if `events` is left out), and its parameters, in the order in which the start has
 /// them.
+#[cfg_attr(test, allow(dead_code))]
 const ABOUT: &str = r#"{
     "family": "gating",
     "title": "gates a halted core after a fixed time",
