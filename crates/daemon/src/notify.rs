@@ -29,17 +29,17 @@ impl Manager {
         Manager { socket, watchdog, told: Instant::now() }
     }
 
-    /// It serves: what waits for it may start.
+    /// Says that the program serves: what waits for it may start.
     pub(crate) fn ready(&self, status: &str) {
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// It reads its description again, until it is ready.
+    /// Says that the program reads its description again, until it is ready.
     pub(crate) fn reloading(&self) {
         self.tell("RELOADING=1");
     }
 
-    /// It ends.
+    /// Says that the program ends.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
