@@ -169,7 +169,9 @@ def _lost(planned: Sequence[Planned], there: set[str], parts: int | None) -> str
     lost = lost_parts(planned, there, parts)
     named = ", ".join(f"{which}/{parts}" for which in lost[:NAMED])
     more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
-    return f"; of the parts {named}{more}: run them again, or `--part missing`"
+    many = len(lost) > 1
+    which = f"parts {named}{more} have not run" if many else f"part {named} has not run"
+    return f"; {which} to the end: `--part missing` does what is left"
 
 
 def keep(folder: Place, results: Results, study: str) -> None:

@@ -12,6 +12,7 @@ from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
+from halfwink.report.charts import axis_title
 from halfwink.report.figures import (
     POINTS,
     STYLES,
@@ -193,3 +194,19 @@ def test_a_command_draws_a_figure_and_prints_its_caption(tmp_path: Path, halfwin
     again = halfwink("report", "out", "--plot", "again.svg", "--style", "dark")
     assert again.status == 0, again.err
     assert 'fill="#16191f"' in (tmp_path / "again.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("column", "title"),
+    [
+        ("core_energy_saving_pct", "core energy saving (%)"),
+        ("latency_p99_us", "latency p99 (us)"),
+        ("offered_per_s", "offered (1/s)"),
+        ("technique", "technique"),
+        ("gated_share", "gated share"),
+        ("gating.wake_up_ns", "gating.wake_up_ns"),
+        ("s", "s"),
+    ],
+)
+def test_axes_are_titled_in_words_with_units(column: str, title: str):
+    assert axis_title(column) == title

@@ -261,6 +261,21 @@ def by_issuers(results: Results) -> alt.LayerChart | alt.FacetChart:
     return alt.layer(dotted, lines).properties(width=640, height=360)
 
 
+#: Units that columns end in, as axes have them.
+UNITS = {"pct": "%", "ns": "ns", "us": "us", "ms": "ms", "s": "s", "w": "W", "j": "J"}
+
+
+def axis_title(column: str) -> str:
+    """Returns a column's name in words, its unit last: ``slowdown (%)``. The path of a value that
+    is swept stays as ``--set`` takes it."""
+    name, _, end = column.rpartition("_")
+    if "." in column or end not in UNITS or not name:
+        return column if "." in column else column.replace("_", " ")
+    if name.endswith("_per"):
+        return f"{name.removesuffix('_per').replace('_', ' ')} (1/{UNITS[end]})"
+    return f"{name.replace('_', ' ')} ({UNITS[end]})"
+
+
 def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:
     """A plot that a study describes: any two columns of its results.
 
@@ -292,14 +307,15 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     options = {"point": True} if plot["mark"] == "line" else {}
     chart = getattr(chart, marks[plot["mark"] or "point"])(**options)
     encoded = chart.encode(
-        x=alt.X(channel(plot["x"]), title=plot["x"]),
-        y=alt.Y(channel(plot["y"]), title=plot["y"]),
+        x=alt.X(channel(plot["x"]), title=axis_title(plot["x"] or "")),
+        y=alt.Y(channel(plot["y"]), title=axis_title(plot["y"] or "")),
         tooltip=list(safe.values()),
     )
     if plot["color"]:
         scale = technique_scale(results) if plot["color"] == "technique" else alt.Undefined
         # A line for each value, in the order of the values.
-        encoded = encoded.encode(color=alt.Color(channel(plot["color"], "O"), scale=scale))
+        colour = alt.Color(channel(plot["color"], "O"), scale=scale)
+        encoded = encoded.encode(color=colour.title(axis_title(plot["color"])))
     if plot["panel"]:
         panel = alt.Facet(channel(plot["panel"]), title=None)
         return encoded.properties(width=190, height=160).facet(facet=panel, columns=4)
