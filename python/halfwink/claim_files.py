@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from halfwink.errors import HalfwinkError
+from halfwink.errors import FileError
 
 #: Kinds of what a claim says: it helps at all, one before another, within the stated band, the same
 #: program or setting leads, a knee or an optimum lies there.
@@ -22,19 +22,8 @@ CLAIM_KEYS = ("id", "claim", "source", "figure", "null", *KINDS)
 Target = Mapping[str, Any]
 
 
-class ClaimError(HalfwinkError):
-    """A file of claims is wrong.
-
-    Attributes:
-        path: the file.
-        where: the claim and key, or the key of the file.
-        found: the value that is wrong.
-        expected: the values that are allowed.
-    """
-
-    def __init__(self, path: Path, where: str, found: str, expected: str) -> None:
-        super().__init__(f"{path}: {where}: found {found}, expected {expected}")
-        self.path, self.where, self.found, self.expected = path, where, found, expected
+class ClaimError(FileError):
+    """A file of claims is wrong."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from halfwink.errors import HalfwinkError
+from halfwink.errors import FileError, HalfwinkError
 
 Target = Mapping[str, Any]
 SCHEMA = 1
@@ -35,19 +35,8 @@ PAGES = {
 }
 
 
-class FigureError(HalfwinkError):
-    """A file of figures is wrong.
-
-    Attributes:
-        path: the file.
-        where: the figure and key, or the key of the file.
-        found: the value that is wrong.
-        expected: the values that are allowed.
-    """
-
-    def __init__(self, path: Path, where: str, found: str, expected: str) -> None:
-        super().__init__(f"{path}: {where}: found {found}, expected {expected}")
-        self.path, self.where, self.found, self.expected = path, where, found, expected
+class FigureError(FileError):
+    """A file of figures is wrong."""
 
 
 @dataclass(frozen=True)

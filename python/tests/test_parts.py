@@ -87,9 +87,7 @@ def test_jobs_of_unknown_work_count_as_the_usual_one():
 def test_lost_parts_are_named_and_missing_ones_are_run(study: Path, tmp_path: Path, halfwink):
     for part in (1, 3):
         studies.run_part(str(study), (part, 4), out=tmp_path / "out")
-    with pytest.raises(
-        RunError, match=r"; parts 2/4, 4/4 have not run to the end: "
-    ):
+    with pytest.raises(RunError, match=r"; parts 2/4, 4/4 have not run to the end: "):
         studies.collected(str(study), out=tmp_path / "out")
     done = halfwink("run", str(study), "-o", "out", "--part", "missing")
     assert done.status == 0, done.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -12,7 +11,14 @@ from cyclopts import Parameter
 from halfwink import advice, day_advice
 from halfwink.advice import Advice
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
-from halfwink.cli.console import check_plot, print_json, print_table, save_chart, say
+from halfwink.cli.console import (
+    check_plot,
+    print_json,
+    print_sentences,
+    print_table,
+    save_chart,
+    say,
+)
 from halfwink.cli.console import out as stdout
 from halfwink.cli.settings import Setting, settings
 from halfwink.composition_search import REPORTED
@@ -179,9 +185,7 @@ def _peak(load: str) -> float:
 
 def _print(found: Advice | DayAdvice) -> None:
     """Prints the answer, the lines for Linux, and tables of what it rests on."""
-    # Sentences are for reading, wherever they go.
-    for line in found.sentences:
-        stdout.print(fill(line, min(stdout.width, 100)), markup=False)
+    print_sentences(found.sentences)
     if found.linux:
         stdout.print("\nOn Linux:", markup=False)
         for line in found.linux:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated
 
 import polars as pl
 from cyclopts import App, Parameter
 
-from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.console import print_frame, print_json, print_sentences, say
 from halfwink.files import write_whole
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -99,12 +97,12 @@ def host(
         spared=["native_huge_ns", "error_huge_pct"],
     )
     goals = host_calibration.GOAL_MEAN_PCT, host_calibration.GOAL_WORST_PCT
-    for line in (
+    lines = (
         f"mean absolute error {mean:.0f} %, worst {worst:.0f} % (goals: {goals[0]:g} and "
         f"{goals[1]:g} %)",
         f"with its memory in huge pages {huge[0]:.0f} %, worst {huge[1]:.0f} %: the difference is "
         "translation",
         "native: measured here; simulated: modelled, nothing tuned to the difference",
-    ):
-        stdout.print(fill(line, 80, subsequent_indent="  "))
+    )
+    print_sentences(lines, hang="  ")
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,18 @@ def say(message: str, *, quiet: bool = False) -> None:
     """A line for people, on standard error."""
     if not quiet:
         err.print(plain(message), markup=False)
+
+
+def print_sentences(lines: Iterable[str], *, hang: str = "") -> None:
+    """Prints sentences of an answer, each from a new line on and at most 80 columns wide;
+    ``hang`` begins their further lines. A line of a shell, which begins with two blanks, stays
+    whole."""
+    # Sentences are for reading, wherever they go.
+    width = min(out.width, 80)
+    for line in lines:
+        is_shell = line.startswith("  ")
+        text = textwrap.fill(line, width, subsequent_indent=hang, break_on_hyphens=False)
+        out.print(line if is_shell else text, markup=False, soft_wrap=is_shell)
 
 
 def claim(out: Path | None, default: Path, *, quiet: bool = False) -> Path:

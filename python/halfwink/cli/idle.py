@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 from halfwink import idle_gaps, wording
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_json, print_sentences, print_table, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.idle_counters import IdleCounters, counters
@@ -100,11 +99,7 @@ def idle(
 
 
 def _print(sentences: Sequence[str]) -> None:
-    for sentence in sentences:
-        # A line of a shell stays whole.
-        is_line = sentence.startswith("  ")
-        text = sentence if is_line else fill(sentence, 80, break_on_hyphens=False)
-        stdout.print(text, markup=False, soft_wrap=is_line)
+    print_sentences(sentences)
     stdout.print()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated
 
 import polars as pl
@@ -13,7 +12,7 @@ from cyclopts import App, Parameter
 
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.console import print_frame, print_json, print_sentences, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.comparison import default_machine, technique_names
 from halfwink.files import write_whole
@@ -124,7 +123,7 @@ def calibrate(
             f"{both.instructions:,.0f} instructions, {both.lines:.1f} lines from the other CPU, "
             f"{100 * both.halted:.0f} % of their time halted"
         )
-        stdout.print(fill(line, 80, subsequent_indent="  "))
+        print_sentences([line], hang="  ")
     in_k = (pl.col("played", "predicted") / 1e3).round(1)
     # What the machine was made of it does not predict.
     error = pl.when("held_out").then(pl.col("error_pct").round(1)).alias("error_pct")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 from halfwink import verification
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_json, print_sentences, print_table, say
 from halfwink.summary import fixed
 
 
@@ -69,8 +68,7 @@ def verify(
     if json:
         print_json("verify", _document(found))
         return 0
-    for line in found.sentences:
-        stdout.print(fill(line, min(stdout.width, 100)), markup=False)
+    print_sentences(found.sentences)
     stdout.print()
     rows = [
         [
