@@ -23,7 +23,16 @@ from halfwink.executors import Executor, Submits
 from halfwink.files import Place, place
 from halfwink.fleet_day import SLEEP_W, WAKE_S, Curve, Day, Fleet, Plan, on_line
 from halfwink.jobs import Job, Settings, pairs
-from halfwink.judgement import AS_GOOD_PCT, NEEDS, Group, groups, how, needs
+from halfwink.judgement import (
+    AS_GOOD_PCT,
+    NEEDS,
+    P99_PCT,
+    SLOWER_PCT,
+    Group,
+    groups,
+    how,
+    needs,
+)
 from halfwink.results import Results
 from halfwink.store import RunStore, temporary_store
 from halfwink.studies import keep, run_all
@@ -38,6 +47,8 @@ LOADS = (0.1, 1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80)
 REQUESTS = 200_000
 #: What is assumed is also tried at these multiples.
 MULTIPLES = (0.5, 2.0)
+#: A file that spans less, in hours, is no day: nothing is told of a year.
+LEAST_HOURS = 20.0
 #: Compositions of each need that are played at all loads.
 FINALISTS = 3
 
@@ -56,6 +67,10 @@ class DayAdvice:
             and of ``today`` with servers that sleep.
         results: the runs at steady loads.
         linux: lines that set ``today`` on Linux.
+        asleep: the composition for the servers that stay awake where others sleep; empty if that
+            saves nothing.
+        linux_asleep: lines that set it.
+        scaled_by: factor by which the counts of the day were multiplied.
         sentences: the answer in words, the most important first.
         goal_us: the goal for the 99th percentile, in microseconds; none if it is relative.
     """
@@ -68,6 +83,9 @@ class DayAdvice:
     linux: tuple[str, ...]
     sentences: tuple[str, ...]
     goal_us: float | None = None
+    asleep: str = ""
+    linux_asleep: tuple[str, ...] = ()
+    scaled_by: float = 1.0
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -82,7 +100,11 @@ class DayAdvice:
 
         def lines(what: str, title: str) -> alt.LayerChart:
             columns = {f"{key}_{what}": name for key, name in names.items()}
-            data = self.steps.select("hours", *columns).rename(columns).unpivot(index="hours")
+            data = self.steps.select("hours", *columns).rename(columns)
+            # The last step ends where the day does.
+            step = data["hours"][1] - data["hours"][0]
+            end = data.tail(1).with_columns(pl.col("hours") + step)
+            data = pl.concat([data, end]).unpivot(index="hours")
             drawn = alt.Chart(data).mark_line(interpolate="step-after", strokeWidth=1.5)
             y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=what == "load_pct"))
             colour = alt.Color("variable:N", title=None, scale=scale)
@@ -102,7 +124,10 @@ class DayAdvice:
             lines("fleet_kw", "fleet (kW), modelled"),
             lines("p99_us", "p99 (us), modelled"),
         ]
-        drawn = alt.vconcat(*panels).properties(title=self.sentences[0].partition(": it ")[0])
+        run = self.results.runs.row(0, named=True)
+        service = run["workload"].partition("@")[0].rpartition("/")[2]
+        title = f"{service} on {run['machine']}, along the day"
+        drawn = alt.vconcat(*panels).properties(title=title)
         assert isinstance(drawn, alt.VConcatChart)
         return drawn
 
@@ -175,7 +200,8 @@ def advise_day(
         capacity = 100 * probe["offered_per_s"] / probe["load_pct"]
         if load is not None:
             by = load / 100 * servers * capacity / max(read.per_s)
-            read = replace(read, per_s=tuple(by * rate for rate in read.per_s))
+            rates = tuple(by * rate for rate in read.per_s)
+            read = replace(read, per_s=rates, scaled_by=by)
         fleet = Fleet(read, servers, capacity, goal, sleep_w, wake_s)
         found = _Found(fleet, job, Question(job, goal, store, executor, tell), today)
         found.play(requests)
@@ -240,9 +266,11 @@ class _Found:
         name = self._best("today", 0)
         plan = self.plans[name, 0]
         is_kept = not plan.over_pct
-        asleep = self.plans[self._best("today", 1), 1]
+        asleep = self._sleeping(plan)
+        saves = self.fleet.servers > 1 and self._is_worth_it(plan, asleep)
         sentences = [*self._set(plan), *self._energy(plan), *self._asleep(plan, asleep)]
         sentences += [*self._beyond(plan), *self._by_step(plan), self._rests_on()]
+        sentences += self._file()
         return DayAdvice(
             today=name,
             keeps_goal=is_kept,
@@ -252,7 +280,21 @@ class _Found:
             linux=linux_lines(name) if name != USUAL and is_kept else (),
             sentences=tuple(sentences),
             goal_us=self.fleet.goal_us,
+            asleep=asleep.technique if saves else "",
+            linux_asleep=linux_lines(asleep.technique) if saves else (),
+            scaled_by=self.fleet.day.scaled_by,
         )
+
+    def _sleeping(self, plan: Plan) -> Plan:
+        """The plan of today with servers that sleep: of those that take about as much, that of the
+        composition which is set anyway."""
+        best = self.plans[self._best("today", 1), 1]
+        same = self.plans[plan.technique, 1]
+        most = (1 + AS_GOOD_PCT / 100) * best.watts
+        return same if same.over_pct <= best.over_pct and same.watts <= most else best
+
+    def _is_worth_it(self, plan: Plan, asleep: Plan) -> bool:
+        return asleep.over_pct <= plan.over_pct and self._saved_pct(asleep, plan) >= AS_GOOD_PCT
 
     def _best(self, need: str, sleeps: int) -> str:
         """The composition that breaks the goal in the fewest steps, and of these takes least; the
@@ -277,7 +319,7 @@ class _Found:
     def _set(self, plan: Plan) -> list[str]:
         fleet, name = self.fleet, plan.technique
         loads = [step.load_pct for step in plan.steps]
-        where = f"{self.service} along {fleet.day.file} ({fleet.day.hours:.3g} h; "
+        where = f"{self.service} along {fleet.day.file} ({_span(fleet.day.hours)}; "
         where += f"{_servers(fleet.servers)} at {min(loads):.2g} to {max(loads):.3g} % load, "
         where += f"{self.mean:.3g} in the mean)"
         if plan.over_pct:
@@ -288,40 +330,55 @@ class _Found:
             line = f"Keep {USUAL}, Linux' default, for {where}: no composition of today saves"
             return [f"{line} {AS_GOOD_PCT:g} % of the day; {worst}."]
         usual = self.plans[USUAL, 0]
-        line = f"Set {name} for {where}: it saves {self._percents(name)} against {USUAL}; {worst}"
+        line = f"Set {name} for {where}: it {self._compared(name)}; {worst}"
         if usual.over_pct:
             line += f"; {USUAL} breaks the goal in {usual.over_pct:.3g} % of the steps"
+        if fleet.goal_us is None:
+            line += f". The goal is {SLOWER_PCT:g} % more latency and {P99_PCT:g} % more p99 than "
+            line += f"with {USUAL} on all servers"
         return [f"{line}."]
 
     def _p99(self, plan: Plan) -> str:
         step = plan.steps[plan.worst]
-        hours = plan.worst * self.fleet.day.step_s / 3600
         us = wording.duration(step.p99_us)
-        return f"{us} (at {step.load_pct:.3g} % load, {hours:.3g} h into the day)"
+        when = _span(plan.worst * self.fleet.day.step_s / 3600)
+        return f"{us} (at {step.load_pct:.3g} % load, {when} into the day)"
 
-    def _percents(self, name: str) -> str:
-        """The saving of a day with all servers awake, with its ranges: those of the loads that were
-        played, by the watts of each step."""
-        lows: list[tuple[float, float]] = []
-        watts: list[tuple[float, float]] = []
-        loads: list[float] = []
-        for load, group in self.groups.items():
-            saved = group.saving(name, USUAL)
-            if saved is None or saved.low is None or saved.high is None:
-                continue
-            loads.append(load)
-            lows.append((saved.low - saved.value, saved.high - saved.value))
-            ends = saved.over_watts or (saved.value, saved.value)
-            watts.append((ends[0] - saved.value, ends[1] - saved.value))
+    def _compared(self, name: str) -> str:
+        """Says what a day with all servers awake saves, with its ranges: those of the loads that
+        were played, by the watts of each step. A range that some load of the day lacks is none."""
         saved_pct = self._saved_pct(self.plans[name, 0])
-        if not loads:
-            return wording.percent(saved_pct)
-        low, high = (saved_pct + self._along_day(loads, [one[n] for one in lows]) for n in (0, 1))
-        text = f"{wording.percent(saved_pct)} ({low:.2f} to {high:.2f}"
-        if any(a != b for a, b in watts):
-            ends = [saved_pct + self._along_day(loads, [one[n] for one in watts]) for n in (0, 1)]
-            text += f"; {ends[0]:.1f} to {ends[1]:.1f} over the watts assumed"
-        return f"{text})"
+        found = {load: group.saving(name, USUAL) for load, group in self.groups.items()}
+        known = {load: one for load, one in found.items() if one is not None and self._has(load)}
+        missing = len(known) < sum(map(self._has, found))
+        sampled: list[tuple[float, float]] = []
+        watts: list[tuple[float, float]] = []
+        for one in known.values():
+            if one.low is not None and one.high is not None:
+                sampled.append((one.low - one.value, one.high - one.value))
+            if one.over_watts is not None:
+                watts.append((one.over_watts[0] - one.value, one.over_watts[1] - one.value))
+        ranges: list[str] = []
+        for ends, digits, of in ((sampled, 2, ""), (watts, 1, " over the watts assumed")):
+            if missing or not known or len(ends) < len(known):
+                continue
+            both = [self._along_day(list(known), [one[n] for one in ends]) for n in (0, 1)]
+            low, high = sorted(
+                abs(saved_pct + by) if saved_pct < 0 else saved_pct + by for by in both
+            )
+            ranges.append(f"{low:.{digits}f} to {high:.{digits}f}{of}")
+        told = f" ({'; '.join(ranges)})" if ranges else ""
+        if saved_pct >= 0:
+            return f"saves {wording.percent(saved_pct)}{told} against {USUAL}"
+        return f"takes {wording.percent(-saved_pct)}{told} more than {USUAL}"
+
+    def _has(self, load: float) -> bool:
+        """Whether steps of the day lie at a load that was played, or between it and the next."""
+        loads = [step.load_pct for step in self.plans[USUAL, 0].steps]
+        played = list(self.groups)
+        first = max((one for one in played if one <= min(loads)), default=played[0])
+        last = min((one for one in played if one >= max(loads)), default=played[-1])
+        return first <= load <= last
 
     def _along_day(self, loads: Sequence[float], values: Sequence[float]) -> float:
         """The mean of per cent over the steps, weighted by the watts of the usual policy."""
@@ -340,26 +397,30 @@ class _Found:
         usual = self.plans[USUAL, 0]
         saved = usual.watts - plan.watts
         about = "about " if self.results.runs["power_basis"][0] == "estimated" else ""
+        who = "The fleet" if self.fleet.servers > 1 else "The server"
         if plan.technique == USUAL or abs(saved) < 0.5e-4 * usual.watts:
-            return [f"The fleet takes {about}{self._kwh(usual.watts)}."]
-        line = f"The fleet takes {about}{self._kwh(plan.watts)}; with {USUAL} "
-        return [f"{line}{self._kwh(usual.watts)}."]
+            return [f"{who} takes {about}{self._taken(usual.watts)}."]
+        line = f"{who} takes {about}{self._taken(plan.watts)}; with {USUAL} "
+        return [f"{line}{self._taken(usual.watts)}."]
 
-    def _kwh(self, watts: float) -> str:
-        day = wording.count(watts / 1000 * self.fleet.day.hours)
-        year = wording.count(watts / 1000 * HOURS_A_YEAR)
-        return f"{day} kWh, {year} in a year of such days"
+    def _taken(self, watts: float) -> str:
+        hours = self.fleet.day.hours
+        energy = f"{_energy(watts / 1000 * hours)} in {_span(hours)}"
+        if hours < LEAST_HOURS:
+            return energy
+        return f"{energy}, {_energy(watts / 1000 * HOURS_A_YEAR)} in a year of such days"
 
     def _asleep(self, plan: Plan, asleep: Plan) -> list[str]:
         """Returns what it saves to let servers sleep that the load does not need."""
         if self.fleet.servers == 1:
             return []
         saved = self._saved_pct(asleep, plan)
-        if asleep.over_pct > plan.over_pct or saved < AS_GOOD_PCT:
-            line = "Letting servers sleep would save nothing more within the goal"
-            return [f"{line}: fewer servers at more load answer later."]
+        if not self._is_worth_it(plan, asleep):
+            line = f"Letting servers sleep, at {self.fleet.sleep_w:g} W each, would not save "
+            return [f"{line}{AS_GOOD_PCT:g} % more within the goal."]
         least, mean, most = asleep.awake
-        wakes = asleep.wakes / self.fleet.servers
+        days = max(self.fleet.day.hours / 24, 1.0)
+        wakes = asleep.wakes / self.fleet.servers / days
         line = f"With servers asleep that the load does not need, {asleep.technique} takes "
         line += (
             f"{wording.percent(saved)} less than that ({wording.percent(self._saved_pct(asleep))} "
@@ -367,7 +428,7 @@ class _Found:
         line += f"less than {USUAL} on all): {wording.figure(mean)} awake in the mean, {least} to "
         line += f"{most}, p99 at most "
         line += f"{wording.duration(asleep.steps[asleep.worst].p99_us)}; a server is woken "
-        line += f"{wakes:.2g} times in the mean"
+        line += f"{wakes:.2g} times a day in the mean"
         tried = [
             self._saved_pct(self._plan(asleep.technique, 1, replace(self.fleet, **change)), plan)
             for by in MULTIPLES
@@ -377,12 +438,31 @@ class _Found:
             )
         ]
         ends = f"{min(tried):.1f} to {max(tried):.1f} %"
-        sleep = f"{self.fleet.sleep_w:g} W asleep and {self.fleet.wake_s:g} s to wake up"
+        wake = _span(self.fleet.wake_s / 3600)
+        sleep = f"{self.fleet.sleep_w:g} W asleep and {wake} to wake up"
         rests = f"That rests on {sleep}, which are assumptions (half and twice of each: {ends}), "
-        return [f"{line}.", f"{rests}and on a day that is known {self._ahead()} ahead."]
+        ahead = _span(max(self.fleet.wake_s, self.fleet.day.step_s) / 3600)
+        rests += f"on a day that is known {ahead} ahead, and on no server kept for failures"
+        return [f"{line}.", f"{rests}."]
 
-    def _ahead(self) -> str:
-        return f"{max(self.fleet.wake_s, self.fleet.day.step_s):g} s"
+    def _file(self) -> list[str]:
+        """Says what was made of the file of the day."""
+        day = self.fleet.day
+        lines: list[str] = []
+        if day.scaled_by != 1.0:
+            by = f"{day.scaled_by:.3g}" if day.scaled_by < 1000 else wording.count(day.scaled_by)
+            lines.append(
+                f"The counts are multiplied by {by}, so that the fullest step is at --load."
+            )
+        if day.hours < LEAST_HOURS:
+            steps = f"{len(day.per_s)} steps of {_span(day.step_s / 3600)}"
+            line = (
+                f"The file has {steps}, {_span(day.hours)} in all: a period is a number of seconds,"
+            )
+            lines.append(f"{line} a date and time, or a time of day.")
+        if day.bad_lines:
+            lines.append(f"{day.bad_lines} lines of the file were left out.")
+        return lines
 
     def _beyond(self, plan: Plan) -> list[str]:
         """Returns what a changed kernel and new hardware would add, with all servers awake."""
@@ -417,7 +497,8 @@ class _Found:
         loads = len(self.groups)
         line = f"All of it is modelled: from runs of up to {units} requests at {loads} steady loads"
         line += f", the load steady within each step of {fleet.day.step_s:g} s"
-        return f"{line}, and spread evenly over the servers that are awake."
+        spread = ", and spread evenly over the servers that are awake"
+        return f"{line}{spread if fleet.servers > 1 else ''}."
 
     def _frame(self) -> pl.DataFrame:
         rows = [
@@ -426,10 +507,13 @@ class _Found:
                 "needs": needs(name, NODE),
                 "asleep": "some" if sleeps else "none",
                 "fleet_kw": plan.watts / 1000,
+                "energy_kwh": plan.watts / 1000 * self.fleet.day.hours,
                 "saving_pct": self._saved_pct(plan),
                 "p99_us": plan.steps[plan.worst].p99_us,
                 "over_goal_pct": plan.over_pct,
+                "awake_min": plan.awake[0],
                 "awake_mean": plan.awake[1],
+                "awake_max": plan.awake[2],
                 "wakes": plan.wakes,
             }
             for (name, sleeps), plan in self.plans.items()
@@ -445,6 +529,26 @@ class _Found:
             columns[f"{key}_p99_us"] = [step.p99_us for step in one.steps]
             columns[f"{key}_awake"] = [step.awake for step in one.steps]
         return pl.DataFrame(columns)
+
+
+def _span(hours: float) -> str:
+    """A length of time, in the unit that fits: ``24 s``, ``30 min``, ``24 h``, ``7 days``."""
+    for limit, unit_hours, unit in (
+        (1 / 30, 1 / 3600, "s"),
+        (2.0, 1 / 60, "min"),
+        (72.0, 1.0, "h"),
+    ):
+        if hours < limit:
+            return f"{hours / unit_hours:.3g} {unit}"
+    return f"{hours / 24:.3g} days"
+
+
+def _energy(kwh: float) -> str:
+    """Energy, in the unit that fits."""
+    for limit, unit_kwh, unit in ((1.0, 1e-3, "Wh"), (1e3, 1.0, "kWh"), (1e6, 1e3, "MWh")):
+        if kwh < limit:
+            return f"{kwh / unit_kwh:.3g} {unit}"
+    return f"{kwh / 1e6:.3g} GWh"
 
 
 def _servers(count: int) -> str:

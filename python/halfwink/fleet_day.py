@@ -38,12 +38,16 @@ class Day:
         step_s: length of a step, in seconds.
         per_s: requests per second of the whole fleet in each step.
         read_as: format of a log; empty for counts.
+        bad_lines: lines that were left out.
+        scaled_by: factor by which the counts of the file were multiplied.
     """
 
     name: str
     step_s: float
     per_s: tuple[float, ...]
     read_as: str = ""
+    bad_lines: int = 0
+    scaled_by: float = 1.0
 
     @staticmethod
     def read(text: str) -> Day:
@@ -54,7 +58,8 @@ class Day:
         """
         load = text if text.startswith(("counts:", "log:")) else f"counts:{text}"
         found = _core.day_load(library(), load, STEP_S)
-        day = Day(load, found["step_s"], tuple(found["per_s"]), found["read_as"])
+        rates = tuple(found["per_s"])
+        day = Day(load, found["step_s"], rates, found["read_as"], found["bad_lines"])
         if len(day.per_s) < 2 or not any(day.per_s):
             steps = f"{len(day.per_s)} steps of {day.step_s:g} s"
             raise HalfwinkError(f"{load}: {steps}, expected two or more, with requests in them")
@@ -173,9 +178,9 @@ class Plan:
 
     @property
     def wakes(self) -> int:
-        """Servers that are woken, counted each time."""
+        """Servers that are woken, counted each time, until the day begins again."""
         counts = [step.awake for step in self.steps]
-        return sum(max(b - a, 0) for a, b in pairwise(counts))
+        return sum(max(b - a, 0) for a, b in pairwise([*counts, counts[0]]))
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,7 @@ class Fleet:
 
     def plan(self, technique: str, curve: Curve, usual: Curve, *, sleeps: bool = False) -> Plan:
         """Plays the day. Servers sleep if fewer keep the goal, and wake up early enough for the
-        steps that come: the day is known ahead."""
+        steps that come: the day is known ahead, and the same day follows it."""
         limits = [self._limit(usual, rate) for rate in self.day.per_s]
         counts = [self.servers] * len(limits)
         if sleeps:
@@ -215,7 +220,10 @@ class Fleet:
                 for rate, limit in zip(self.day.per_s, limits, strict=True)
             ]
             ahead = ceil(self.wake_s / self.day.step_s)
-            counts = [max(needed[n : n + ahead + 1]) for n in range(len(needed))]
+            whole = len(needed)
+            # Beyond one day nothing new comes.
+            spans = [range(n, n + min(ahead, whole - 1) + 1) for n in range(whole)]
+            counts = [max(needed[at % whole] for at in span) for span in spans]
         steps = [
             self._step(curve, rate, count, limit)
             for rate, count, limit in zip(self.day.per_s, counts, limits, strict=True)

@@ -361,7 +361,9 @@ def read_times(file: Path, unit: str | None = None) -> list[float]:
     else:
         cells = [(n, row[0]) for n, row in enumerate(rows, 1) if row]
     if unit not in UNITS_US:
-        raise HalfwinkError(f"{file}: expected --unit us, ms or s, or a column such as duration_us")
+        raise HalfwinkError(
+            f"{file}: expected a column such as duration_us or latency_s, or --unit us, ms or s"
+        )
     times: list[float] = []
     for line, text in cells:
         try:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,9 +21,11 @@ from typing import Any
 import polars as pl
 
 from halfwink import _core, wording
+from halfwink.comparison import NODE
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.idle_counters import IdleCounters, counters
 from halfwink.inputs import read_text
+from halfwink.library import root
 from halfwink.request_profile import read_times
 from halfwink.results import Results
 
@@ -30,6 +33,10 @@ from halfwink.results import Results
 KIND = "halfwink.prediction/1"
 #: A rate that differs by more than this share of the predicted one is another load.
 SAME_RATE = 0.1
+#: No package, memory or server takes more watts: the counter was set back.
+MOST_W = 5000.0
+#: Threads of a core at most, where CPUs are counted.
+THREADS = 2
 #: A measurement is no shorter or longer, in seconds.
 LEAST_S, MOST_S = 0.1, 86_400.0
 #: Most bytes of a file of predictions.
@@ -110,6 +117,7 @@ def write_prediction(
         "machine": run["machine"],
         "set": run["set"],
         "per_s": run["offered_per_s"],
+        "cores": _cores(run["machine"], run["set"]),
         "goal_p99_us": goal_us,
         "baseline": baseline,
         "advised": advised,
@@ -165,9 +173,11 @@ class Verification:
         rows: a row for each quantity: ``what``, ``unit``, ``predicted``, its range ``low`` and
             ``high``, ``measured``, ``off_pct`` (measured less predicted, in per cent of it; of
             shares in points), ``verdict`` (``inside``, ``above``, ``below``, ``no range``,
-            ``other load``, ``not measured``).
+            ``other load``, ``other machine``, ``not measured``).
         per_s: requests per second that were measured, if they were.
+        cpus: CPUs of this machine; 0 if they could not be counted.
         missing: quantities that could not be measured, with reasons.
+        notes: sentences on what is doubtful.
     """
 
     prediction: dict[str, Any]
@@ -175,7 +185,9 @@ class Verification:
     seconds: float
     rows: list[dict[str, Any]]
     per_s: float | None = None
+    cpus: int = 0
     missing: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
 
     @property
     def sentences(self) -> list[str]:
@@ -184,14 +196,16 @@ class Verification:
         inside = sum(row["verdict"] == "inside" for row in known)
         told = self.prediction
         name = f"{self.technique} on {told['workload']}, {told['machine']}"
-        if known:
-            which = f"{inside} of {len(known)} predictions" if len(known) > 1 else "The prediction"
-            verb = "hold" if len(known) > 1 else "holds" if inside else "does not hold"
-            out = [self._outside(row) for row in known if row["verdict"] != "inside"]
-            why = f": {'; '.join(out)}" if out else ""
-            lines = [f"{which} with a range {verb} for {name}{why}."]
-        else:
-            lines = [f"No prediction with a range could be measured for {name}."]
+        ranged = sum(row["low"] is not None for row in self.rows)
+        out = [self._outside(row) for row in known if row["verdict"] != "inside"]
+        why = f": {'; '.join(out)}" if out else ""
+        line = f"Of {ranged} predictions with a range, {len(known)} could be checked for {name}"
+        lines = [f"{line}, {inside} of them hold{'s' if inside == 1 else ''}{why}."]
+        if not known:
+            lines = [f"None of {ranged} predictions with a range could be checked for {name}."]
+        if is_other_machine(self.cpus, told["cores"]):
+            line = f"This machine has {self.cpus} CPUs, and {told['cores']} cores were predicted"
+            lines.append(f"{line}: another machine says nothing about the prediction.")
         lines += self._without_range()
         if self._is_other_load:
             line = f"The server did {wording.count(self.per_s or 0)} requests a second where "
@@ -203,7 +217,7 @@ class Verification:
             )
             lines.append(f"{line} requests a second (--rate, --latencies).")
         lines.append(self._when())
-        return [*lines, *(f"Not measured: {why}." for why in self.missing)]
+        return [*lines, *self.notes, *(f"Not measured: {why}." for why in self.missing)]
 
     def _without_range(self) -> list[str]:
         """Returns quantities without a range that were measured, beside the prediction."""
@@ -236,6 +250,24 @@ class Verification:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
+
+
+def is_other_machine(cpus: int, cores: int) -> bool:
+    """Returns whether so many CPUs cannot be those of so many cores."""
+    return cpus > 0 and cpus not in range(cores, THREADS * cores + 1, cores)
+
+
+def _cores(machine: str, changed: str) -> int:
+    """Cores of a server's file, with what was changed of it."""
+    path = Path(machine)
+    if path.suffix != ".toml":
+        path = root() / f"machines/{NODE}/{machine}.toml"
+    server = dict(tomllib.loads(read_text(path))["server"])
+    for change in changed.split():
+        name, _, value = change.partition("=")
+        if name.removeprefix("server.") in server and name.startswith("server."):
+            server[name.removeprefix("server.")] = int(value)
+    return server["sockets"] * server["dies"] * server["cores"]
 
 
 def is_other_load(per_s: float, predicted: float) -> bool:
@@ -278,6 +310,8 @@ def verify(
         raise HalfwinkError(f"`{chosen}` is not predicted: expected {names}")
     if not LEAST_S <= seconds <= MOST_S:
         raise HalfwinkError(f"seconds: {seconds}, expected {LEAST_S:g} to {MOST_S:g}")
+    if latencies is not None and Path(latencies).exists() and not Path(latencies).is_file():
+        raise HalfwinkError(f"{latencies}: expected a file of response times")
     for name, value in (("rate", rate), ("server_w", server_w)):
         if value is not None and not 0 < value < 1e12:
             raise HalfwinkError(f"{name}: {value}, expected a number above 0")
@@ -293,23 +327,30 @@ def verify(
     elif not any(name in quantities for name in _shares(before, after, took)):
         names = ", ".join(state.name for state in before.states)
         missing.append(f"idle states: this machine has {names}")
+    notes: list[str] = []
     if latencies is None:
         missing.append("latencies: --latencies FILE gives them")
     else:
         try:
             found |= _latencies(latencies)
-            rate = rate if rate is not None else _rate(latencies)
+            logged = _rate(latencies)
+            if logged is not None and rate is not None and is_other_load(rate, logged):
+                notes.append(f"The log has {wording.count(logged)} requests a second, not --rate.")
+            rate = rate if rate is not None else logged
         except HalfwinkError as error:
             # What meters said in that time is not lost for a log that is wrong.
             missing.append(f"latencies: {error}")
     if not found.keys() & quantities.keys():
         raise RunError(f"nothing that was predicted can be measured here: {'; '.join(missing)}")
-    other = rate is not None and is_other_load(rate, told["per_s"])
+    cpus = len(list(_cpus().glob("cpu[0-9]*")))
+    other = "other machine" if is_other_machine(cpus, told["cores"]) else ""
+    if rate is not None and is_other_load(rate, told["per_s"]):
+        other = other or "other load"
     rows = [_row(what, one, found.get(what), other) for what, one in quantities.items()]
-    return Verification(told, chosen, took, rows, rate, missing)
+    return Verification(told, chosen, took, rows, rate, cpus, missing, notes)
 
 
-def _row(what: str, told: Quantity, measured: float | None, other: bool) -> dict[str, Any]:
+def _row(what: str, told: Quantity, measured: float | None, other: str) -> dict[str, Any]:
     value, low, high = told["value"], told["low"], told["high"]
     unit = QUANTITIES[what][0] if what in QUANTITIES else "%"
     off: float | None = None
@@ -320,7 +361,7 @@ def _row(what: str, told: Quantity, measured: float | None, other: bool) -> dict
             off = 100 * (measured / value - 1)
     verdict = "not measured"
     if measured is not None:
-        verdict = "other load" if other else _verdict(measured, low, high)
+        verdict = other or _verdict(measured, low, high)
     return {
         "what": what,
         "unit": unit,
@@ -346,7 +387,12 @@ def _watts_of(look: dict[str, Any], server_w: float | None) -> tuple[dict[str, f
     for meter in look["meters"]:
         if meter["ended"] is not None:
             missing.append(f"{meter['meter']}: {meter['ended']}")
-        elif meter["energy_w"] is not None and (what := _domain(meter["meter"])) is not None:
+        elif meter["energy_w"] is None or (what := _domain(meter["meter"])) is None:
+            continue
+        elif not 0 < meter["energy_w"] <= MOST_W:
+            energy = f"{wording.si(meter['energy_j'])}J in {meter['duration_s']:.3g} s"
+            missing.append(f"{meter['meter']}: its counter tells {energy}, which cannot be")
+        else:
             # Several packages, or memories, of one server.
             found[what] = found.get(what, 0.0) + meter["energy_w"]
     if server_w is not None:
@@ -366,16 +412,20 @@ def _domain(meter: str) -> str | None:
 
 def idle_counters() -> IdleCounters | None:
     """Reads this machine's counters of cpuidle; none if it shows none."""
-    root = Path(os.environ.get("HALFWINK_SYSFS", "/sys")) / "devices/system/cpu"
+    folder = _cpus()
     lines: list[str] = []
-    for file in sorted(root.glob("cpu[0-9]*/cpuidle/state[0-9]*/*")):
+    for file in sorted(folder.glob("cpu[0-9]*/cpuidle/state[0-9]*/*")):
         if file.name in ("name", "usage", "time"):
             try:
                 text = file.read_text().strip()
             except (OSError, UnicodeError):
                 continue
-            lines.append(f"{file.relative_to(root)}:{text}")
-    return counters("\n".join(lines), str(root))
+            lines.append(f"{file.relative_to(folder)}:{text}")
+    return counters("\n".join(lines), str(folder))
+
+
+def _cpus() -> Path:
+    return Path(os.environ.get("HALFWINK_SYSFS", "/sys")) / "devices/system/cpu"
 
 
 def _shares(

@@ -79,6 +79,16 @@ def test_servers_wake_before_the_load_comes():
     assert [step.awake for step in soon.steps] == [2, 8, 8, 2]
 
 
+def test_the_day_begins_again_where_it_ends():
+    rates = (400.0, 100.0, 100.0, 100.0)
+    fleet = Fleet(day(*rates, step_s=60.0), 10, 100.0, goal_us=10.0, wake_s=60.0)
+    plan = fleet.plan("x", LINEAR, LINEAR, sleeps=True)
+    assert [step.awake for step in plan.steps] == [8, 2, 2, 8]
+    assert plan.wakes == 6
+    whole = replace(fleet, wake_s=1e9).plan("x", LINEAR, LINEAR, sleeps=True)
+    assert [step.awake for step in whole.steps] == [8, 8, 8, 8]
+
+
 def test_a_goal_that_no_number_of_servers_keeps_wakes_all():
     fleet = Fleet(day(100.0, 100.0), 10, 100.0, goal_us=9.0)
     plan = fleet.plan("x", LINEAR, LINEAR, sleeps=True)
@@ -146,7 +156,13 @@ def test_the_answer_says_what_its_tables_say(fleet: hw.DayAdvice):
     plans = {(row["technique"], row["asleep"]): row for row in fleet.plans.to_dicts()}
     mine = plans[fleet.today, "none"]
     assert fleet.sentences[0].startswith(f"Set {fleet.today} for slow along day.csv (4 h; 20 ")
-    assert f"saves {mine['saving_pct']:.1f} %" in fleet.sentences[0] or mine["saving_pct"] < 10
+    assert f"saves {mine['saving_pct']:.2f} %" in fleet.sentences[0]
+    assert mine["energy_kwh"] == pytest.approx(4 * mine["fleet_kw"])
+    assert not any("year" in line for line in fleet.sentences)
+    assert any(
+        line.startswith("The file has 4 steps of 60 min, 4 h in all") for line in fleet.sentences
+    )
+    assert any(line.startswith("The counts are multiplied by ") for line in fleet.sentences)
     kept = [row for (_, asleep), row in plans.items() if asleep == "none"]
     kept = [row for row in kept if row["needs"] == "today" and not row["over_goal_pct"]]
     least = min(row["fleet_kw"] for row in kept)
@@ -157,7 +173,9 @@ def test_the_answer_says_what_its_tables_say(fleet: hw.DayAdvice):
     some = plans[fleet.today, "some"]
     assert some["fleet_kw"] < mine["fleet_kw"]
     assert any("asleep" in line and "assumptions" in line for line in fleet.sentences)
-    assert "All of it is modelled" in fleet.sentences[-1]
+    assert any("All of it is modelled" in line for line in fleet.sentences)
+    assert fleet.asleep
+    assert fleet.linux_asleep
     assert fleet.linux
 
 
@@ -167,7 +185,7 @@ def test_the_command(halfwink: Halfwink, profile: str, tmp_path: Path):
     words = (*words, "--p99", "5ms", "--requests", "20000", "-o", "out")
     told = halfwink(*words, "--plot", "day.svg")
     assert told.status == 0
-    assert "along day.csv (0.05 h; 3 servers at 0.4 to 40 % load" in told.out.replace("\n", " ")
+    assert "along day.csv (3 min; 3 servers at 0.4 to 40 % load" in told.out.replace("\n", " ")
     assert (tmp_path / "day.svg").read_text().startswith("<svg")
     found = halfwink(*words, "--json").json()
     assert len(found["steps"]) == 3
@@ -187,6 +205,8 @@ def test_the_command(halfwink: Halfwink, profile: str, tmp_path: Path):
             ("--day", "big.csv"),
             "of what 1 server can carry; expected 21 servers or more, or --load",
         ),
+        (("--sleep-w", "5"), "--sleep-w, --wake-s: expected --day with them"),
+        (("--day", "day.csv", "--plot", "none/a.svg"), "none/a.svg: there is no folder none"),
         (("--day", "gaps:day.csv@30"), "gaps:day.csv@30"),
         (("--day", "none-at-all.csv"), "expected two or more, with requests in them"),
     ],

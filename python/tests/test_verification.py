@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,8 @@ from halfwink.errors import HalfwinkError, RunError
 
 SERVICE = "exponential"
 MICRO = 1_000_000
+#: Of the predicted server.
+CPUS = 56
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ class Host:
             folder.mkdir(parents=True)
             (folder / "name").write_text(f"{title}\n")
             (folder / "max_energy_range_uj").write_text("65532610987\n")
-        for cpu in range(2):
+        for cpu in range(CPUS):
             state = root / f"devices/system/cpu/cpu{cpu}/cpuidle/state1"
             state.mkdir(parents=True)
             (state / "name").write_text("C1_ACPI\n")
@@ -55,7 +58,7 @@ class Host:
         for name, joules in self.joules.items():
             file = self.root / "class/powercap" / name / "energy_uj"
             file.write_text(f"{round(joules * MICRO)}\n")
-        for cpu in range(2):
+        for cpu in range(CPUS):
             state = self.root / f"devices/system/cpu/cpu{cpu}/cpuidle/state1"
             (state / "time").write_text(f"{self.slept_us}\n")
 
@@ -113,8 +116,9 @@ def test_measured_values_stand_beside_the_prediction(prediction: Path, host: Hos
     assert by["server_w"]["verdict"] == "not measured"
     assert by["c1_pct"]["measured"] == pytest.approx(40, rel=0.1)
     assert by["c1_pct"]["verdict"] == "no range"
-    assert found.sentences[0].startswith("1 of 2 predictions with a range hold for ")
-    assert "memory_w is " in found.sentences[0]
+    start = "Of 3 predictions with a range, 2 could be checked for "
+    assert found.sentences[0].startswith(start)
+    assert ", 1 of them holds: memory_w is " in found.sentences[0]
     assert f"not changed since (sha256 {told['sha256'][:12]})" in str(found)
 
 
@@ -138,6 +142,46 @@ def test_another_load_gives_no_verdict(prediction: Path, host: Host):
     assert "say nothing about the prediction" in str(found)
     near = hw.verify(prediction, seconds=0.1, rate=0.95 * told["per_s"], server_w=1.0)
     assert rows(near)["server_w"]["verdict"] == "below"
+
+
+def test_another_machine_gives_no_verdict(prediction: Path, host: Host):
+    for cpu in range(2, CPUS):
+        shutil.rmtree(host.root / f"devices/system/cpu/cpu{cpu}")
+    found = hw.verify(prediction, seconds=0.1, server_w=300)
+    assert rows(found)["server_w"]["verdict"] == "other machine"
+    assert "This machine has 2 CPUs, and 56 cores were predicted" in str(found)
+    assert [verification.is_other_machine(n, 56) for n in (0, 56, 112, 55, 168)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("watts", [0.0, 1e5])
+def test_a_counter_that_stands_still_or_leaps_is_not_measured(
+    prediction: Path, host: Host, watts: float
+):
+    changed = {"intel-rapl:0": watts, "intel-rapl:0:0": 5.0}
+    found = hw.verify(prediction, seconds=0.2, wait=host.waits(changed, 0.5))
+    assert rows(found)["package_w"]["verdict"] == "not measured"
+    assert any("package-0: its counter tells" in line for line in found.missing)
+
+
+def test_a_rate_that_the_log_contradicts_is_told(prediction: Path, host: Host, tmp_path: Path):
+    log = tmp_path / "log.csv"
+    log.write_text("at_s,latency_s\n0,0.001\n1,0.001\n2,0.001\n")
+    found = hw.verify(prediction, seconds=0.1, latencies=log, rate=1.5e6)
+    assert "The log has 1 requests a second, not --rate." in found.sentences
+
+
+def test_cores_are_those_of_the_file_with_what_was_changed(tmp_path: Path):
+    changed = hw.advise(
+        SERVICE, load="20%", today=True, requests=20_000, set={"server.cores": "10"}
+    )
+    changed.commit(tmp_path / "p.json")
+    assert json.loads((tmp_path / "p.json").read_text())["cores"] == 4 * 10
 
 
 def test_latencies_and_rate_come_from_a_log(prediction: Path, host: Host, tmp_path: Path):
@@ -196,12 +240,13 @@ def test_the_commands(halfwink: Halfwink, host: Host):
     words = ("verify", "p.json", "--seconds", "0.2", "--server-w", "300")
     told = halfwink(*words, env=env)
     assert told.status == 0
-    assert "measuring for 0.2 s" in told.err
+    assert "measuring for 0.2 s; Ctrl-C ends it" in told.err
     assert "The prediction was written 20" in told.out
     found = halfwink(*words, "-t", "menu", "--json", env=env).json()
     by = {row["what"]: row for row in found["results"]}
     assert by["server_w"]["measured"] == 300
-    assert by["package_w"]["verdict"] == "below"
+    # Its counter stands still.
+    assert by["package_w"]["verdict"] == "not measured"
     assert found["technique"] == "menu"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,17 +43,18 @@ class DayOptions:
     Attributes
     ----------
     day
-        Requests of the whole fleet over a day: counts:FILE (lines PERIOD,COUNT; a name alone is
-        that), or log:FILE. --load then scales the fullest step: 60%.
+        Requests of the whole fleet over a day: counts:FILE (lines PERIOD,COUNT, the period in
+        seconds, a date and time or a time of day; a name alone is that), or log:FILE. --load then
+        scales the counts: 60% in the fullest step.
     sleep_w
-        With --day: watts of a server that sleeps.
+        With --day: watts of a server that sleeps (default: 12).
     wake_s
-        With --day: seconds from sleep to the first request.
+        With --day: seconds from sleep to the first request (default: 120).
     """
 
     day: str | None = None
-    sleep_w: Annotated[float, Parameter(name="--sleep-w")] = SLEEP_W
-    wake_s: Annotated[float, Parameter(name="--wake-s")] = WAKE_S
+    sleep_w: Annotated[float | None, Parameter(name="--sleep-w")] = None
+    wake_s: Annotated[float | None, Parameter(name="--wake-s")] = None
 
 
 def advise(
@@ -118,6 +120,8 @@ def advise(
     """
     if plot is not None:
         check_plot(plot)
+    if day.day is None and (day.sleep_w is not None or day.wake_s is not None):
+        raise HalfwinkError("--sleep-w, --wake-s: expected --day with them")
     if commit is not None and day.day is not None:
         raise HalfwinkError("--commit: expected one load, without --day")
     if commit is not None and commit.exists():
@@ -147,8 +151,8 @@ def advise(
             day=day.day,
             servers=1 if servers is None else servers,
             load=None if load is None else _peak(load),
-            sleep_w=day.sleep_w,
-            wake_s=day.wake_s,
+            sleep_w=SLEEP_W if day.sleep_w is None else day.sleep_w,
+            wake_s=WAKE_S if day.wake_s is None else day.wake_s,
             requests=requests or day_advice.REQUESTS,
             **common,
         )
@@ -186,15 +190,21 @@ def _peak(load: str) -> float:
 def _print(found: Advice | DayAdvice) -> None:
     """Prints the answer, the lines for Linux, and tables of what it rests on."""
     print_sentences(found.sentences)
-    if found.linux:
-        stdout.print("\nOn Linux:", markup=False)
-        for line in found.linux:
-            stdout.print(f"  {line}", markup=False, soft_wrap=True)
+    _on_linux("On Linux:", found.linux)
+    if isinstance(found, DayAdvice) and found.asleep not in ("", found.today):
+        _on_linux(f"On the servers awake where others sleep ({found.asleep}):", found.linux_asleep)
     if isinstance(found, DayAdvice):
         _plans(found)
         return
     _assumptions(found)
     _front(found)
+
+
+def _on_linux(head: str, lines: Sequence[str]) -> None:
+    if lines:
+        stdout.print(f"\n{head}", markup=False)
+        for line in lines:
+            stdout.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 def _plans(found: DayAdvice) -> None:
@@ -277,6 +287,9 @@ def _day_document(found: DayAdvice) -> dict[str, Any]:
         "keeps_goal": found.keeps_goal,
         "goal_p99_us": found.goal_us,
         "linux": list(found.linux),
+        "asleep": found.asleep,
+        "linux_asleep": list(found.linux_asleep),
+        "scaled_by": found.scaled_by,
         "plans": found.plans.to_dicts(),
         "steps": found.steps.to_dicts(),
         "runs": found.results.runs.to_dicts(),

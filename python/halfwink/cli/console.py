@@ -70,7 +70,10 @@ def print_sentences(lines: Iterable[str], *, hang: str = "") -> None:
     width = min(out.width, 80)
     for line in lines:
         is_shell = line.startswith("  ")
-        text = textwrap.fill(line, width, subsequent_indent=hang, break_on_hyphens=False)
+        # A blank between thousands is no place to break.
+        whole = re.sub(r"(?<=\d) (?=\d{3}\b)", "\N{NO-BREAK SPACE}", line)
+        text = textwrap.fill(whole, width, subsequent_indent=hang, break_on_hyphens=False)
+        text = text.replace("\N{NO-BREAK SPACE}", " ")
         out.print(line if is_shell else text, markup=False, soft_wrap=is_shell)
 
 
@@ -108,10 +111,12 @@ def check_plot(path: Path) -> None:
     """Checks that a chart can be drawn into a file of this name, before anything is played.
 
     Raises:
-        HalfwinkError: it is not of a kind that charts can have.
+        HalfwinkError: it is not of a kind that charts can have, or its folder is not there.
     """
     if path.suffix not in PLOTS:
         raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
+    if not path.expanduser().parent.is_dir():
+        raise HalfwinkError(f"{path}: there is no folder {path.parent}")
 
 
 def draw_chart(chart: Any, path: Path) -> None:

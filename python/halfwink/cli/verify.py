@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,8 +54,9 @@ def verify(
     """
 
     def wait(seconds: float) -> None:
-        say(f"measuring for {seconds:g} s", quiet=quiet)
-        time.sleep(seconds)
+        say(f"measuring for {seconds:g} s; Ctrl-C ends it with what there is", quiet=quiet)
+        with suppress(KeyboardInterrupt):
+            time.sleep(seconds)
 
     found = verification.verify(
         prediction,
@@ -102,4 +104,7 @@ def _document(found: verification.Verification) -> dict[str, Any]:
         "measured_per_s": found.per_s,
         "results": found.rows,
         "missing": found.missing,
+        "notes": found.notes,
+        "cpus": found.cpus,
+        "predicted_cores": told["cores"],
     }
