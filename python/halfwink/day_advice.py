@@ -373,7 +373,7 @@ class _Found:
         return f"takes {wording.percent(-saved_pct)}{told} more than {USUAL}"
 
     def _has(self, load: float) -> bool:
-        """Whether steps of the day lie at a load that was played, or between it and the next."""
+        """Returns whether steps of the day lie at a played load, or between it and the next."""
         loads = [step.load_pct for step in self.plans[USUAL, 0].steps]
         played = list(self.groups)
         first = max((one for one in played if one <= min(loads)), default=played[0])

@@ -111,7 +111,7 @@ def check_plot(path: Path) -> None:
     """Checks that a chart can be drawn into a file of this name, before anything is played.
 
     Raises:
-        HalfwinkError: it is not of a kind that charts can have, or its folder is not there.
+        HalfwinkError: charts are of no such kind, or the folder is not there.
     """
     if path.suffix not in PLOTS:
         raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
