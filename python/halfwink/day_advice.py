@@ -16,6 +16,7 @@ import polars as pl
 
 from halfwink import wording
 from halfwink.advice import MOST_SERVERS, checked_goal, linux_lines, service_of
+from halfwink.circuits import fabric
 from halfwink.comparison import NODE, default_machine
 from halfwink.composition_search import USUAL, Question, Search, needs_at_most
 from halfwink.errors import HalfwinkError
@@ -148,6 +149,7 @@ def advise_day(
     set: Settings | None = None,
     sleep_w: float = SLEEP_W,
     wake_s: float = WAKE_S,
+    reply_kb: float | None = None,
     requests: int = REQUESTS,
     out: Place | str | None = None,
     executor: Executor | Submits | None = None,
@@ -168,6 +170,7 @@ def advise_day(
         set: values of the server to change, by path.
         sleep_w: watts of a server that sleeps.
         wake_s: seconds from there to its first request.
+        reply_kb: kilobytes that a request and its reply move; then the network is told, too.
         requests: length of each run at a steady load.
         out: folder or URL in which runs are kept, and reused, and to which tables are written.
         executor: runs jobs elsewhere.
@@ -186,6 +189,8 @@ def advise_day(
     for name, value, most in (("sleep_w", sleep_w, 1e4), ("wake_s", wake_s, 86_400.0)):
         if not 0 <= value <= most:
             raise HalfwinkError(f"{name}: {value}, expected 0 to {most:g}")
+    if reply_kb is not None and not 0 < reply_kb <= 1e6:
+        raise HalfwinkError(f"reply_kb: {reply_kb}, expected above 0, at most 1000000")
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load: that of the day is in its file")
     read = Day.read(day)
@@ -205,7 +210,7 @@ def advise_day(
         fleet = Fleet(read, servers, capacity, goal, sleep_w, wake_s)
         found = _Found(fleet, job, Question(job, goal, store, executor, tell), today)
         found.play(requests)
-        advice = found.advice()
+        advice = found.advice(reply_kb)
     if folder is not None:
         keep(folder, advice.results, f"# advice for {workload} along {read.name} on {on}\n")
     return advice
@@ -262,15 +267,15 @@ class _Found:
         by = fleet or self.fleet
         return by.plan(name, self.curves[name], self.curves[USUAL], sleeps=bool(sleeps))
 
-    def advice(self) -> DayAdvice:
+    def advice(self, reply_kb: float | None) -> DayAdvice:
         name = self._best("today", 0)
         plan = self.plans[name, 0]
         is_kept = not plan.over_pct
         asleep = self._sleeping(plan)
         saves = self.fleet.servers > 1 and self._is_worth_it(plan, asleep)
         sentences = [*self._set(plan), *self._energy(plan), *self._asleep(plan, asleep)]
-        sentences += [*self._beyond(plan), *self._by_step(plan), self._rests_on()]
-        sentences += self._file()
+        sentences += [*self._beyond(plan), *self._by_step(plan), *self._network(reply_kb)]
+        sentences += [self._rests_on(), *self._file()]
         return DayAdvice(
             today=name,
             keeps_goal=is_kept,
@@ -319,7 +324,7 @@ class _Found:
     def _set(self, plan: Plan) -> list[str]:
         fleet, name = self.fleet, plan.technique
         loads = [step.load_pct for step in plan.steps]
-        where = f"{self.service} along {fleet.day.file} ({_span(fleet.day.hours)}; "
+        where = f"{self.service} along {fleet.day.file} ({wording.time_of(fleet.day.hours)}; "
         where += f"{_servers(fleet.servers)} at {min(loads):.2g} to {max(loads):.3g} % load, "
         where += f"{self.mean:.3g} in the mean)"
         if plan.over_pct:
@@ -341,7 +346,7 @@ class _Found:
     def _p99(self, plan: Plan) -> str:
         step = plan.steps[plan.worst]
         us = wording.duration(step.p99_us)
-        when = _span(plan.worst * self.fleet.day.step_s / 3600)
+        when = wording.time_of(plan.worst * self.fleet.day.step_s / 3600)
         return f"{us} (at {step.load_pct:.3g} % load, {when} into the day)"
 
     def _compared(self, name: str) -> str:
@@ -405,10 +410,10 @@ class _Found:
 
     def _taken(self, watts: float) -> str:
         hours = self.fleet.day.hours
-        energy = f"{_energy(watts / 1000 * hours)} in {_span(hours)}"
+        energy = f"{wording.energy(watts / 1000 * hours)} in {wording.time_of(hours)}"
         if hours < LEAST_HOURS:
             return energy
-        return f"{energy}, {_energy(watts / 1000 * HOURS_A_YEAR)} in a year of such days"
+        return f"{energy}, {wording.energy(watts / 1000 * HOURS_A_YEAR)} in a year of such days"
 
     def _asleep(self, plan: Plan, asleep: Plan) -> list[str]:
         """Returns what it saves to let servers sleep that the load does not need."""
@@ -438,10 +443,10 @@ class _Found:
             )
         ]
         ends = f"{min(tried):.1f} to {max(tried):.1f} %"
-        wake = _span(self.fleet.wake_s / 3600)
+        wake = wording.time_of(self.fleet.wake_s / 3600)
         sleep = f"{self.fleet.sleep_w:g} W asleep and {wake} to wake up"
         rests = f"That rests on {sleep}, which are assumptions (half and twice of each: {ends}), "
-        ahead = _span(max(self.fleet.wake_s, self.fleet.day.step_s) / 3600)
+        ahead = wording.time_of(max(self.fleet.wake_s, self.fleet.day.step_s) / 3600)
         rests += f"on a day that is known {ahead} ahead, and on no server kept for failures"
         return [f"{line}.", f"{rests}."]
 
@@ -455,13 +460,16 @@ class _Found:
                 f"The counts are multiplied by {by}, so that the fullest step is at --load."
             )
         if day.hours < LEAST_HOURS:
-            steps = f"{len(day.per_s)} steps of {_span(day.step_s / 3600)}"
+            steps = f"{len(day.per_s)} steps of {wording.time_of(day.step_s / 3600)}"
             line = (
-                f"The file has {steps}, {_span(day.hours)} in all: a period is a number of seconds,"
+                f"The file has {steps}, {wording.time_of(day.hours)} in all: a period is a number"
             )
-            lines.append(f"{line} a date and time, or a time of day.")
+            lines.append(f"{line} of seconds, a date and time, or a time of day.")
+        if day.missing:
+            line = f"{day.missing} of {len(day.per_s)} steps are not in the file"
+            lines.append(f"{line}, and count as steps without requests.")
         if day.bad_lines:
-            lines.append(f"{day.bad_lines} lines of the file were left out.")
+            lines.append(f"Bad lines of the file that were left out: {day.bad_lines}.")
         return lines
 
     def _beyond(self, plan: Plan) -> list[str]:
@@ -476,6 +484,22 @@ class _Found:
                 lines.append(f"{line}{plan.technique}; it needs {how(name, NODE)}.")
                 plan = other
         return lines
+
+    def _network(self, reply_kb: float | None) -> list[str]:
+        """Returns what the network takes that carries the requests."""
+        if reply_kb is None:
+            return []
+        day, servers = self.fleet.day, self.fleet.servers
+        mean, peak = (rate / servers * reply_kb * 8e-6 for rate in (day.mean, max(day.per_s)))
+        packets, circuits = network_w_per_gbps()
+        energies = [
+            wording.energy(by * mean * servers / 1000 * day.hours) for by in (packets, circuits)
+        ]
+        line = f"The network beside it: at {reply_kb:g} kB a request a server moves {mean:.3g} Gb/s"
+        line += f" in the mean and {peak:.3g} at most; a core of packet switches takes about "
+        line += f"{packets:.2g} W for each Gb/s ({energies[0]} in {wording.time_of(day.hours)}), "
+        line += f"one of circuits {circuits:.2g} W ({energies[1]}): closed forms of Strong 2013, "
+        return [f"{line}Sec 4.2, with the port watts of then."]
 
     def _by_step(self, plan: Plan) -> list[str]:
         """Returns what it would save to change the composition with the load."""
@@ -531,24 +555,14 @@ class _Found:
         return pl.DataFrame(columns)
 
 
-def _span(hours: float) -> str:
-    """A length of time, in the unit that fits: ``24 s``, ``30 min``, ``24 h``, ``7 days``."""
-    for limit, unit_hours, unit in (
-        (1 / 30, 1 / 3600, "s"),
-        (2.0, 1 / 60, "min"),
-        (72.0, 1.0, "h"),
-    ):
-        if hours < limit:
-            return f"{hours / unit_hours:.3g} {unit}"
-    return f"{hours / 24:.3g} days"
-
-
-def _energy(kwh: float) -> str:
-    """Energy, in the unit that fits."""
-    for limit, unit_kwh, unit in ((1.0, 1e-3, "Wh"), (1e3, 1.0, "kWh"), (1e6, 1e3, "MWh")):
-        if kwh < limit:
-            return f"{kwh / unit_kwh:.3g} {unit}"
-    return f"{kwh / 1e6:.3g} GWh"
+def network_w_per_gbps() -> tuple[float, float]:
+    """Watts of a data centre's network for each Gb/s of a server, with packet switches and with
+    circuits: by how much power rises with demand in ``halfwink circuits model --savings``."""
+    table = fabric().savings.filter(utilisation_pct=0).sort("demand_gbps")
+    low, high = table.row(0, named=True), table.row(-1, named=True)
+    more = high["demand_gbps"] - low["demand_gbps"]
+    packets, circuits = ((high[name] - low[name]) / more for name in ("packets_w", "circuits_w"))
+    return packets, circuits
 
 
 def _servers(count: int) -> str:

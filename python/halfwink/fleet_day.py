@@ -39,6 +39,7 @@ class Day:
         per_s: requests per second of the whole fleet in each step.
         read_as: format of a log; empty for counts.
         bad_lines: lines that were left out.
+        missing: steps that are not in the file, and hold no requests.
         scaled_by: factor by which the counts of the file were multiplied.
     """
 
@@ -47,6 +48,7 @@ class Day:
     per_s: tuple[float, ...]
     read_as: str = ""
     bad_lines: int = 0
+    missing: int = 0
     scaled_by: float = 1.0
 
     @staticmethod
@@ -59,7 +61,8 @@ class Day:
         load = text if text.startswith(("counts:", "log:")) else f"counts:{text}"
         found = _core.day_load(library(), load, STEP_S)
         rates = tuple(found["per_s"])
-        day = Day(load, found["step_s"], rates, found["read_as"], found["bad_lines"])
+        left_out = (found["bad_lines"], found["missing"])
+        day = Day(load, found["step_s"], rates, found["read_as"], *left_out)
         if len(day.per_s) < 2 or not any(day.per_s):
             steps = f"{len(day.per_s)} steps of {day.step_s:g} s"
             raise HalfwinkError(f"{load}: {steps}, expected two or more, with requests in them")

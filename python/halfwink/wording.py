@@ -57,3 +57,23 @@ def number(value: float, digits: int = 3) -> str:
 def possessive(noun: str) -> str:
     """The possessive of a noun: ``chip's``, ``pair of servers'``."""
     return f"{noun}'" if noun.endswith("s") else f"{noun}'s"
+
+
+def time_of(hours: float) -> str:
+    """Formats a length of time in the unit that fits: ``24 s``, ``30 min``, ``7 days``."""
+    for limit, unit_hours, unit in (
+        (1 / 30, 1 / 3600, "s"),
+        (2.0, 1 / 60, "min"),
+        (72.0, 1.0, "h"),
+    ):
+        if hours < limit:
+            return f"{hours / unit_hours:.3g} {unit}"
+    return f"{hours / 24:.3g} days"
+
+
+def energy(kwh: float) -> str:
+    """Formats energy in the unit that fits."""
+    for limit, unit_kwh, unit in ((1.0, 1e-3, "Wh"), (1e3, 1.0, "kWh"), (1e6, 1e3, "MWh")):
+        if kwh < limit:
+            return f"{kwh / unit_kwh:.3g} {unit}"
+    return f"{kwh / 1e6:.3g} GWh"

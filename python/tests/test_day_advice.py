@@ -11,6 +11,7 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
+from halfwink.day_advice import network_w_per_gbps
 from halfwink.errors import HalfwinkError
 from halfwink.fleet_day import Curve, Day, Fleet, on_line
 
@@ -114,6 +115,15 @@ def test_a_log_is_counted_by_the_minute(tmp_path: Path):
     assert "CSV" in found.read_as
 
 
+def test_lines_and_steps_that_a_file_lacks_are_counted(tmp_path: Path):
+    file = tmp_path / "a.csv"
+    rows = [f"{n},60" for n in range(40) if n not in (5, 6)]
+    file.write_text("\n".join([*rows, "junk,line"]) + "\n")
+    found = Day.read(str(file))
+    assert (found.missing, found.bad_lines) == (2, 1)
+    assert found.per_s[4:8] == (60, 0, 0, 60)
+
+
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A service of 200 us, of which 56 cores carry 280,000 requests a second."""
@@ -147,7 +157,13 @@ def fleet(profile: str, tmp_path_factory: pytest.TempPathFactory) -> hw.DayAdvic
     rates = (5.0, 5.0, 60.0, 20.0)
     counts.write_text("".join(f"{3600 * n},{3600 * rate}\n" for n, rate in enumerate(rates)))
     return hw.advise_day(
-        profile, day=f"counts:{counts}", servers=20, load=60.0, p99_us=5000, requests=60_000
+        profile,
+        day=f"counts:{counts}",
+        servers=20,
+        load=60.0,
+        p99_us=5000,
+        requests=60_000,
+        reply_kb=16,
     )
 
 
@@ -205,7 +221,8 @@ def test_the_command(halfwink: Halfwink, profile: str, tmp_path: Path):
             ("--day", "big.csv"),
             "of what 1 server can carry; expected 21 servers or more, or --load",
         ),
-        (("--sleep-w", "5"), "--sleep-w, --wake-s: expected --day with them"),
+        (("--sleep-w", "5"), "--sleep-w, --wake-s, --reply-kb: expected --day with them"),
+        (("--day", "day.csv", "--reply-kb", "0"), "reply_kb: 0.0, expected above 0"),
         (("--day", "day.csv", "--plot", "none/a.svg"), "none/a.svg: there is no folder none"),
         (("--day", "gaps:day.csv@30"), "gaps:day.csv@30"),
         (("--day", "none-at-all.csv"), "expected two or more, with requests in them"),
@@ -228,6 +245,18 @@ def test_loads_that_cannot_be_are_refused(tmp_path: Path):
         hw.advise_day("nginx@30", day="a.csv", servers=1)
     with pytest.raises(HalfwinkError, match="wake_s: -1, expected 0 to 86400"):
         hw.advise_day("nginx", day="a.csv", servers=1, wake_s=-1)
+
+
+def test_the_network_takes_what_its_closed_form_says(fleet: hw.DayAdvice):
+    # Strong's model at no utilisation: 524 and 382 W at 100 Gb/s, 143.3 and 128.2 at 10.
+    packets, circuits = network_w_per_gbps()
+    assert packets == pytest.approx((524 - 143.3) / 90, rel=1e-3)
+    assert circuits == pytest.approx((382 - 128.2) / 90, rel=1e-3)
+    (line,) = (line for line in fleet.sentences if line.startswith("The network beside it"))
+    # 168,000 requests a second of 16 kB in the fullest step, and 22.5 / 60 of that in the mean.
+    assert "at 16 kB a request a server moves 8.06 Gb/s in the mean and 21.5 at most" in line
+    kwh = packets * 8.064 * 20 / 1000 * 4
+    assert f"({kwh:.3g} kWh in 4 h)" in line
 
 
 def test_frames_have_a_row_for_each_step_and_plan(fleet: hw.DayAdvice):

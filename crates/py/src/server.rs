@@ -52,6 +52,7 @@ pub(crate) fn day_load<'py>(
     dict.set_item("per_s", found.per_s)?;
     dict.set_item("read_as", found.read_as)?;
     dict.set_item("bad_lines", found.bad_lines)?;
+    dict.set_item("missing", found.missing)?;
     Ok(dict)
 }
 

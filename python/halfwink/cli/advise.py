@@ -50,11 +50,14 @@ class DayOptions:
         With --day: watts of a server that sleeps (default: 12).
     wake_s
         With --day: seconds from sleep to the first request (default: 120).
+    reply_kb
+        With --day: kilobytes that a request and its reply move, to tell of the network, too.
     """
 
     day: str | None = None
     sleep_w: Annotated[float | None, Parameter(name="--sleep-w")] = None
     wake_s: Annotated[float | None, Parameter(name="--wake-s")] = None
+    reply_kb: Annotated[float | None, Parameter(name="--reply-kb")] = None
 
 
 def advise(
@@ -120,8 +123,8 @@ def advise(
     """
     if plot is not None:
         check_plot(plot)
-    if day.day is None and (day.sleep_w is not None or day.wake_s is not None):
-        raise HalfwinkError("--sleep-w, --wake-s: expected --day with them")
+    if day.day is None and day != DayOptions():
+        raise HalfwinkError("--sleep-w, --wake-s, --reply-kb: expected --day with them")
     if commit is not None and day.day is not None:
         raise HalfwinkError("--commit: expected one load, without --day")
     if commit is not None and commit.exists():
@@ -153,6 +156,7 @@ def advise(
             load=None if load is None else _peak(load),
             sleep_w=SLEEP_W if day.sleep_w is None else day.sleep_w,
             wake_s=WAKE_S if day.wake_s is None else day.wake_s,
+            reply_kb=day.reply_kb,
             requests=requests or day_advice.REQUESTS,
             **common,
         )

@@ -96,6 +96,8 @@ pub(crate) struct Read {
     pub(crate) read_as: String,
     pub(crate) bad_lines: u64,
     pub(crate) bad_line: String,
+    /// Steps of counts that are not in the file, and hold no requests.
+    pub(crate) missing: u64,
 }
 
 impl Rate {
@@ -218,6 +220,8 @@ pub struct Day {
     pub read_as: String,
     /// Lines that were left out.
     pub bad_lines: u64,
+    /// Steps that are not in the file, and hold no requests.
+    pub missing: u64,
 }
 
 impl Day {
@@ -239,15 +243,16 @@ impl Day {
         }
         let read = load.read(library, |_| 1.0)?;
         let (step, per_s) = read.arrivals.in_steps(step).ok_or_else(wrong)?;
-        let Read { read_as, bad_lines, .. } = read;
-        Ok(Day { step_s: step.as_s(), per_s, read_as, bad_lines })
+        let Read { read_as, bad_lines, missing, .. } = read;
+        Ok(Day { step_s: step.as_s(), per_s, read_as, bad_lines, missing })
     }
 }
 
 impl Read {
     fn of(arrivals: Arrivals) -> Read {
         let (read_as, bad_line) = (String::new(), String::new());
-        Read { arrivals, served_s: None, full: 0.0, read_as, bad_lines: 0, bad_line }
+        let (served_s, full, bad_lines, missing) = (None, 0.0, 0, 0);
+        Read { arrivals, served_s, full, read_as, bad_lines, bad_line, missing }
     }
 
     fn without(self, skipped: &Skipped) -> Read {
@@ -307,7 +312,8 @@ fn from_file(
         }
         Kind::Counts => {
             let counts = Counts::read(file, reading.share()).map_err(|e| wrong(e.to_string()))?;
-            Ok(Read::of(counts.arrivals()).without(&counts.skipped))
+            let read = Read::of(counts.arrivals()).without(&counts.skipped);
+            Ok(Read { missing: counts.missing, ..read })
         }
         Kind::Gaps => {
             let mut text = String::new();
