@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,6 +30,18 @@ def place(given: Place | str) -> Place:
             raise HalfwinkError(f"{given}: expected a whole path, as file:///FOLDER")
         return path
     return Remote.at(given) if URL.match(given) else Path(given).expanduser()
+
+
+def check_drawing(path: Path, kinds: Iterable[str]) -> None:
+    """Checks that a drawing can go into a file of this name, before anything is played.
+
+    Raises:
+        HalfwinkError: drawings are of no such kind, or the folder is not there.
+    """
+    if path.suffix not in kinds:
+        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(kinds)}")
+    if not path.expanduser().parent.is_dir():
+        raise HalfwinkError(f"{path}: there is no folder {path.parent}")
 
 
 def make_folder(folder: Place) -> None:

@@ -174,6 +174,7 @@ def test_an_svg_has_a_size_in_millimetres(figure: Figure, tmp_path: Path):
 def test_what_cannot_be_drawn_is_said_before_anything_is_played(tmp_path: Path, halfwink: Any):
     for words, said in (
         (("--plot", "a.gif"), "ends in .pdf, .svg, .png"),
+        (("--plot", "none/a.svg"), "none/a.svg: there is no folder none"),
         (("--plot", "a.pdf", "--style", "poster"), "expected one of paper, talk, dark"),
         (("--plot", "a.pdf", "--width", "2"), "expected one of column, page"),
     ):

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from halfwink.cli.fitting import fit, folded, least, narrowed
 from halfwink.errors import HalfwinkError
+from halfwink.files import check_drawing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,15 +109,8 @@ def save_chart(chart: Any, path: Path, *, quiet: bool = False) -> None:
 
 
 def check_plot(path: Path) -> None:
-    """Checks that a chart can be drawn into a file of this name, before anything is played.
-
-    Raises:
-        HalfwinkError: charts are of no such kind, or the folder is not there.
-    """
-    if path.suffix not in PLOTS:
-        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
-    if not path.expanduser().parent.is_dir():
-        raise HalfwinkError(f"{path}: there is no folder {path.parent}")
+    """Checks that a chart can be drawn into a file of this name, before anything is played."""
+    check_drawing(path, PLOTS)
 
 
 def draw_chart(chart: Any, path: Path) -> None:

@@ -14,6 +14,7 @@ import altair as alt
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.files import check_drawing
 from halfwink.report import charts
 from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
@@ -304,8 +305,7 @@ def _in_millimetres(svg: str) -> str:
 
 def check(path: Path, style: str, width: str) -> None:
     """Checks that a figure can be drawn like that; raises HalfwinkError in one line."""
-    if path.suffix not in KINDS:
-        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(KINDS)}")
+    check_drawing(path, KINDS)
     for option, value, known in (("--style", style, STYLES), ("--width", width, WIDTHS)):
         if value not in known:
             raise HalfwinkError(f"{option} {value}: expected one of {', '.join(known)}")
