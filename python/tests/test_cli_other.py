@@ -299,4 +299,4 @@ def test_a_chart_is_never_replaced_silently_nor_of_an_unknown_kind(halfwink, tmp
     assert done.status == 2
     assert done.complaint.startswith("p.xyz: expected a name that ends in .html, .svg")
     done = halfwink(*words, "nowhere/p.html")
-    assert done.complaint == "nowhere/p.html: No such file or directory"
+    assert done.complaint == "nowhere/p.html: there is no folder nowhere"
