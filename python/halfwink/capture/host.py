@@ -177,8 +177,10 @@ def install_qemu() -> None:
             encoding="utf-8",
         )
         run([*_APT_GET, "update"])
-    packages = ["qemu-system-x86"]
-    run([*_APT_GET, "install", "-y", "--no-install-recommends", "-t", _BACKPORTS, *packages])
+    # Else apt takes all of QEMU's packages from there, and `halfwink record` needs the old qemu-user.
+    alone = "-oAPT::Get::Upgrade-By-Source-Package=false"
+    words = ["install", "-y", "--no-install-recommends", alone, "-t", _BACKPORTS]
+    run([*_APT_GET, *words, "qemu-system-x86"])
 
 
 def install_debootstrap() -> None:
