@@ -22,7 +22,7 @@ impl Manager {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|name| address(name.as_bytes()));
         let socket = address.and_then(|to| Some((UnixDatagram::unbound().ok()?, to)));
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        // Of another process, which has left its environment to this one.
+        // Another process may have left its environment to this one.
         let is_ours = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|us| is_ours && *us > 0);
         let watchdog = watchdog.filter(|_| socket.is_some()).map(Duration::from_micros);

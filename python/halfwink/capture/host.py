@@ -177,7 +177,7 @@ def install_qemu() -> None:
             encoding="utf-8",
         )
         run([*_APT_GET, "update"])
-    # Else apt takes all of QEMU's packages from there, and `halfwink record` needs the old qemu-user.
+    # Else apt takes all of QEMU's packages from there, and `halfwink record` needs an older one.
     alone = "-oAPT::Get::Upgrade-By-Source-Package=false"
     words = ["install", "-y", "--no-install-recommends", alone, "-t", _BACKPORTS]
     run([*_APT_GET, *words, "qemu-system-x86"])

@@ -216,7 +216,7 @@ pub struct Day {
     pub step_s: f64,
     /// Requests per second in each step.
     pub per_s: Vec<f64>,
-    /// What a log was read as; empty for counts.
+    /// Format that a log was read as; empty for counts.
     pub read_as: String,
     /// Lines that were left out.
     pub bad_lines: u64,
