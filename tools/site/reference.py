@@ -9,12 +9,10 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from cyclopts import App
-
 import halfwink as hw
 from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
-from halfwink.cli.main import build
+from halfwink.cli.main import build, commands
 
 CLI, PYTHON, SCHEMAS = "reference/cli", "reference/python.md", "reference/schemas"
 #: Sections of Google's docstrings, by the word that they have on a page.
@@ -30,18 +28,6 @@ SECTIONS = {
 def pages() -> dict[str, str]:
     """Returns the text of each generated page, by its place on the site."""
     return dict([*command_pages(), (PYTHON, python_page()), *schema_pages()])
-
-
-def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], App]]:
-    """Yields every command that has none of its own, with its words."""
-    for name in app:
-        if name.startswith("-"):
-            continue
-        inner = app[name]
-        if any(not word.startswith("-") for word in inner):
-            yield from commands(inner, (*path, name))
-        else:
-            yield (*path, name), inner
 
 
 def command_places() -> list[tuple[str, str]]:

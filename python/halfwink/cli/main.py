@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
 from itertools import pairwise
@@ -193,6 +193,18 @@ def build(command: str | None = None) -> App:
     for name, (place, summary) in COMMANDS.items():
         app.command(f"halfwink.cli.{place}", name=name, help=None if name == command else summary)
     return app
+
+
+def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], App]]:
+    """Yields every command that has none of its own, with its words."""
+    for name in app:
+        if name.startswith("-"):
+            continue
+        inner = app[name]
+        if any(not word.startswith("-") for word in inner):
+            yield from commands(inner, (*path, name))
+        else:
+            yield (*path, name), inner
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
