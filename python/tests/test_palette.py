@@ -80,3 +80,11 @@ def test_techniques_of_one_colour_differ_in_their_mark(kinds: int):
 def test_up_to_eight_techniques_have_a_colour_each():
     names = ["oracle", *(f"technique {n}" for n in range(6)), "always-on"]
     assert len(set(palette.colours_of(names).values())) == len(names)
+
+
+def test_up_to_twelve_techniques_that_have_no_colour_of_their_own_differ_in_colour():
+    for count in (9, 12):
+        names = [f"technique-{n}" for n in range(count)]
+        assert len(set(palette.colours_of(names).values())) == count
+    many = [f"technique-{n}" for n in range(30)]
+    assert len(set(palette.colours_of(many).values())) == len(palette.MANY_PARTS)

@@ -27,7 +27,7 @@ PARTS = (
     *("#2f6db3", "#478df5", "#98526e", "#b8b80a", "#516336"),
     *("#20c9f3", "#bb8d81", "#8d99a6", "#828217"),
 )
-#: Many parts of a stack: the least distance is 12.9.
+#: Many parts of a stack, or many techniques: the least distance is 12.9.
 MANY_PARTS = (
     *("#307e91", "#abb6e3", "#a87de8", "#dfb50c", "#7e9130", "#bb8181"),
     *("#df0c8a", "#985260", "#4fc4ad", "#426b06", "#9f20f3", "#bbbb81"),
@@ -42,7 +42,10 @@ DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4])
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each technique. Beyond the number of colours they come again."""
+    """The colour of each technique. Where there are more of them than colours, and none has one of
+    its own, they take those of many parts. Beyond the number of colours these come again."""
+    if len(names) > len(TECHNIQUES) and not any(name in NAMED for name in names):
+        return {name: MANY_PARTS[n % len(MANY_PARTS)] for n, name in enumerate(names)}
     taken = {NAMED[name] for name in names if name in NAMED}
     free = [colour for colour in TECHNIQUES if colour not in taken]
     others = [name for name in names if name not in NAMED]
