@@ -244,7 +244,10 @@ def is_shown(runs: pl.DataFrame, column: str) -> bool:
     if "power_basis" in runs.columns and column in ("energy_j_per_unit", "power_w", "power_basis"):
         return has_assumed(runs) if column == "power_basis" else not _is_all_assumed(runs)
     if column == "equal_rate_saving_pct":
-        # Where every technique runs at the same rate it is what the other column says.
+        # Where every technique runs at the same rate it is what the other column says. One that
+        # does not keep up has no rate that others are held against.
+        if "keeps_up" in runs.columns:
+            runs = runs.filter(pl.col("keeps_up") == "yes")
         differs = (runs[column] - runs["energy_saving_pct"]).abs().fill_null(100)
         return bool((differs > 0.005).any())
     return column != "breaks" or any(runs[column])
