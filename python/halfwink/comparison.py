@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ ON_A_NODE = (
     "teo",
     "c1",
     "teo+dvfs-mean",
+    "teo+os-static",
     "teo+way-partition",
     "teo+preheat",
     "teo+coalesce",
@@ -188,12 +189,14 @@ def default_world(
     Raises:
         HalfwinkError: a load, which chips do not have, and a part of a run, which servers do not.
     """
-    if loads and on_a_chip:
+    profiled = {info["name"] for info in services(NODE)}
+    loaded = loads or any(_has_load(workload, profiled) for workload in workloads)
+    if loaded and on_a_chip:
         raise HalfwinkError(
             "--load is of a server of today, --instructions and --window are of a chip: leave one "
             "out (a server's run has so many requests: --set requests=100000)"
         )
-    if loads:
+    if loaded:
         return NODE
     values = {path.split(".")[0] for path, _ in pairs(set)}
     if on_a_chip or (values and not values <= _node_values()):
@@ -209,9 +212,14 @@ def default_world(
         # The default chip names no idle states that governors choose from.
         is_of_today = any(family_of(part, WORLD) in OF_SOME_MACHINES for part in parts)
         return NODE if parts <= nodes and (is_of_today or not parts <= chips) else WORLD
-    profiled = {info["name"] for info in services(NODE)}
     services_of = {workload.split("@")[0] for workload in workloads}
     return NODE if services_of and services_of <= profiled else WORLD
+
+
+def _has_load(workload: str, profiled: Container[str]) -> bool:
+    """Returns whether a workload is a service at a load, as `nginx@10`."""
+    service, at, _ = workload.partition("@")
+    return bool(at) and (service in profiled or service.endswith(".toml"))
 
 
 def _node_values() -> frozenset[str]:

@@ -42,7 +42,17 @@ MOST_HOLD_US = 8000
 #: Orders that the program of a service gives its workers: no setting of a server changes them.
 OF_PROGRAMS = ("lifo", "fifo")
 #: Families that fill one slot. Each family of gating, frequency and cache is one.
-FAMILIES = ("idle", "package", "dispatch", "input", "preheat", "gating", "dvfs", "segregation")
+FAMILIES = (
+    "idle",
+    "package",
+    "dispatch",
+    "input",
+    "preheat",
+    "gating",
+    "dvfs",
+    "offload",
+    "segregation",
+)
 
 #: The option of each slot, in the order of `FAMILIES`; empty where the slot stays as it is.
 Point = tuple[str, ...]

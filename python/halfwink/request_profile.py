@@ -13,7 +13,7 @@ import math
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,9 @@ ALONE = 0.2
 #: Contents that sleeps lose, one depth after the other.
 DEPTHS = (("l1i", "l1d"), ("l1i", "l1d", "l2"), ("l1i", "l1d", "l2", "branch"))
 #: Techniques that work within a request, of which a profile says what one costs under them: gating
-#: in stalls, frequency, divided caches, the second alone and with the first.
+#: in stalls, frequency, divided caches, the second alone and with the first, kernel code moved.
 WITHIN = ("tap", "mapg-counter", "dvfs-mean", "tap+dvfs-mean", "way-partition", "bank-partition")
+WITHIN += ("os-static", "os-enough-work", "os-offload")
 #: Requests that are preheated to see what that takes off.
 PREHEATED = 40
 #: Core of a profile that comes from no recording.
@@ -54,6 +55,21 @@ TIMES = re.compile(r"(response|request|service|upstream)_?(response_)?time|durat
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Kernel code of a request that runs on cores of the kernel.
+
+    Attributes:
+        visits: visits of a request to them, in the mean.
+        visit_us: time that such a core is busy with a visit, its half of both moves included.
+        power: power of that core meanwhile, as a share of a busy core's without the technique.
+    """
+
+    visits: float
+    visit_us: float
+    power: float
+
+
+@dataclass(frozen=True)
 class Variant:
     """Costs of a request under a technique that works within it, as shares of its costs without.
 
@@ -62,12 +78,14 @@ class Variant:
         time: time that a core is busy.
         power: power of the core while it is.
         shared: energy of accesses to what cores share.
+        moved: what runs elsewhere, if kernel code has moved; ``time`` and ``power`` are without it.
     """
 
     technique: str
     time: float
     power: float
     shared: float
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +179,9 @@ class RequestProfile:
                 f"power = {variant.power:.6g}",
                 f"shared = {variant.shared:.6g}",
             ]
+            if variant.moved is not None:
+                moved = (f"{name} = {value:.6g}" for name, value in asdict(variant.moved).items())
+                lines.append(f"moved = {{ {', '.join(moved)} }}")
         return "\n".join(lines) + "\n"
 
     def write(self, file: Path | str) -> None:
@@ -258,9 +279,9 @@ def profile(
         full_w=_full_w(kind),
         shared_uj=1e6 * busy.shared_j / count,
         variants=tuple(
-            _variant(name, busy, _busy(warm, name))
-            for name in warm.runs["technique"].unique(maintain_order=True)
-            if name != BASELINE
+            _variant(row["technique"], busy, _busy(warm, row["technique"]), row)
+            for row in warm.runs.iter_rows(named=True)
+            if row["technique"] != BASELINE
         ),
         half_pct=half_pct,
         notes=(
@@ -300,12 +321,16 @@ def _within(techniques: Sequence[str]) -> list[str]:
     return list(techniques)
 
 
-def _variant(technique: str, without: _Busy, under: _Busy) -> Variant:
+def _variant(technique: str, without: _Busy, under: _Busy, run: dict[str, Any]) -> Variant:
+    moved = None
+    if visits := run["moved_invocations"]:
+        power = (under.os_joules / under.os_s) / (without.joules / without.seconds)
+        moved = Moved(visits / run["requests"], 1e6 * under.os_s / visits, power)
     watts = (under.joules / under.seconds) / (without.joules / without.seconds)
     shared = under.shared_j / without.shared_j if without.shared_j > 0 else 1.0
     # A variant that was measured under a file is of the file's content of then.
     technique = library().identity(WORLD, technique)
-    return Variant(technique, under.seconds / without.seconds, watts, shared)
+    return Variant(technique, under.seconds / without.seconds, watts, shared, moved)
 
 
 def stated_profile(
@@ -416,17 +441,20 @@ class _Busy:
     user_s: float
     joules: float
     shared_j: float
+    os_s: float
+    os_joules: float
 
 
 def _busy(found: Results, technique: str) -> _Busy:
     rows = found.ledger.filter(technique=technique)
     core = rows.filter(pl.col("component").str.starts_with("core"))
+    kernel = rows.filter(pl.col("component").str.contains(r"^os\d"), pl.col("mode") != "idle")
     # Gated or not: with work under way it is no core that waits for a request.
     works = core.filter(pl.col("mode") != "idle")
     # Prefetches of a core are counted to no mode, and take no time.
     fetched = core.filter(cause="prefetch")
     shared = rows.filter(
-        ~pl.col("component").str.starts_with("core"),
+        ~pl.col("component").str.contains(r"^(core|os)\d"),
         (pl.col("mode") != "idle") | (pl.col("cause") == "prefetch"),
     )
     return _Busy(
@@ -434,6 +462,8 @@ def _busy(found: Results, technique: str) -> _Busy:
         user_s=_sum(works.filter(mode="user"), "time_s"),
         joules=_sum(works, "energy_j") + _sum(fetched, "energy_j"),
         shared_j=_sum(shared, "energy_j"),
+        os_s=_sum(kernel, "time_s"),
+        os_joules=_sum(kernel, "energy_j"),
     )
 
 

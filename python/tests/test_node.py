@@ -171,6 +171,35 @@ def test_a_stated_profile_plays(tmp_path: Path):
         hw.compare(f"{file}@20", world="node", techniques=["tap"], set=FEW)
 
 
+def test_kernel_code_visits_cores_of_its_own():
+    techniques = ["always-on", "always-on+os-static", "always-on+os-offload"]
+    played = hw.compare("nginx@10", techniques=techniques, set={**FEW, "os_cores": 20})
+    _, plain, static, offload = played.runs.to_dicts()
+    assert played.world == "node"
+    assert [row["os_cores"] for row in (plain, static, offload)] == [0, 20, 20]
+    assert plain["os_busy_pct"] == 0 < static["os_busy_pct"] < offload["os_busy_pct"]
+    assert plain["latency_mean_us"] < static["latency_mean_us"] < offload["latency_mean_us"]
+    moved = played.ledger.filter(cause="moved", technique=techniques[2])
+    cores = set(moved.filter(pl.col("time_s") > 0)["component"])
+    assert cores == {f"core{n}" for n in range(36, 56)}
+
+
+def test_kernel_cores_are_half_busy_unless_their_number_is_set():
+    found = hw.compare("nginx@10", techniques=["always-on", "always-on+os-static"], set=FEW)
+    row = found.runs.filter(technique="always-on+os-static").row(0, named=True)
+    assert row["os_cores"] == 6
+    assert row["os_busy_pct"] == pytest.approx(49, abs=2)
+    with pytest.raises(HalfwinkError, match="56 cores for kernel code that moves, expected 1 to 55"):
+        hw.compare("nginx@10", techniques="always-on+os-static", set={**FEW, "os_cores": 56})
+
+
+def test_a_service_at_a_load_is_played_on_a_server():
+    with pytest.raises(HalfwinkError, match="both decide where kernel code runs"):
+        hw.compare("nginx@10", techniques="os-static+os-offload", set=FEW)
+    with pytest.raises(HalfwinkError, match="is of the world `chip`, not `node`"):
+        hw.compare("nginx@10", techniques="os-like", set=FEW)
+
+
 def test_package_sleep_saves_what_is_published_when_idle_and_less_with_load_and_cores():
     """AgilePkgC (arXiv 2204.10466): at most 41 %, and less than 0.1 % slower."""
     package: dict[str, float] = {
@@ -299,6 +328,9 @@ def test_a_shipped_profile_is_what_its_command_makes(tmp_path: Path):
             [c[key] for c in shipped["cold"]], rel=0.05
         )
     assert [v["technique"] for v in told["variants"]] == list(WITHIN)
+    moved = {v["technique"]: v["moved"] for v in told["variants"] if "moved" in v}
+    assert moved == {v["technique"]: v["moved"] for v in shipped["variants"] if "moved" in v}
+    assert 1 < moved["os-enough-work"]["visits"] < moved["os-offload"]["visits"]
     for key in ("time", "power", "shared"):
         assert [v[key] for v in told["variants"]] == pytest.approx(
             [v[key] for v in shipped["variants"]], rel=1e-3

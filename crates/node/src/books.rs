@@ -18,8 +18,10 @@ pub(crate) const TICK: usize = 3;
 pub(crate) const WAKING: usize = 4;
 /// Handles an announcement, and loads lines that a sleep has lost.
 pub(crate) const PREHEAT: usize = 5;
+/// Runs kernel code of a request, on a core of the kernel.
+pub(crate) const VISIT: usize = 6;
 /// The first idle state; others follow.
-pub(crate) const IDLE: usize = 6;
+pub(crate) const IDLE: usize = 7;
 
 /// The span that is counted, in slices.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +142,7 @@ impl Books {
             let user = Time((requests.0 as f64 * user_share) as u64);
             post(REQUEST, "busy", Mode::User, "request", user);
             post(REQUEST, "busy", Mode::Kernel, "request", requests - user);
+            post(VISIT, "busy", Mode::Kernel, "moved", core.time(VISIT));
             post(COLD, "busy", Mode::User, "cold", core.time(COLD));
             post(BACKGROUND, "busy", Mode::Kernel, "background", core.time(BACKGROUND));
             post(TICK, "busy", Mode::Kernel, "tick", core.time(TICK));

@@ -2,7 +2,7 @@
 
 use halfwink_units::Time;
 
-use crate::books::{Books, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, WAKING};
+use crate::books::{Books, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, VISIT, WAKING};
 use crate::governor::{Governor, Resting};
 use crate::profile::Preheated;
 use crate::run::{RunError, Tally};
@@ -58,6 +58,8 @@ pub(crate) struct Cores<'a> {
     /// Time that a request takes longer after each idle state.
     extra: Vec<Time>,
     preheating: Option<Preheating>,
+    /// Share of what a sleep has lost that a visit to a core of the kernel needs again.
+    pub(crate) visit_cold: f64,
 }
 
 impl<'a> Cores<'a> {
@@ -81,7 +83,7 @@ impl<'a> Cores<'a> {
             ticks: 0,
         };
         let cores = governors.into_iter().map(core).collect();
-        Cores { machine, books, cores, tally, extra, preheating }
+        Cores { machine, books, cores, tally, extra, preheating, visit_cold: 1.0 }
     }
 
     /// The core has nothing to do.
@@ -161,23 +163,16 @@ impl<'a> Cores<'a> {
     /// The core works on this from `start`; when it is done.
     #[inline]
     pub(crate) fn work(&mut self, n: usize, start: Time, item: &Item) -> Time {
-        let core = &mut self.cores[n];
         match item.kind {
             Kind::Request => {
-                core.announced -= u32::from(item.is_told);
-                let cold = std::mem::take(&mut core.cold);
-                let warm = start + cold;
-                let done = warm + item.work;
-                core.free = done;
-                if cold > Time::ZERO {
-                    self.books.post(n, COLD, start, warm);
-                    self.tally.cold += 1;
-                }
-                self.books.post(n, REQUEST, warm, done);
+                let done = self.part(n, start, item);
                 self.tally.request(&self.books.window, item.at, start, done);
                 done
             }
+            Kind::Return => self.part(n, start, item),
+            Kind::Visit => self.visit(n, start, item),
             Kind::Background => {
+                let core = &mut self.cores[n];
                 let done = start + item.work;
                 core.free = done;
                 self.books.post(n, BACKGROUND, start, done);
@@ -186,6 +181,34 @@ impl<'a> Cores<'a> {
             Kind::Announcement => self.announced(n, start),
             Kind::GivesUp => self.gives_up(n, start),
         }
+    }
+
+    /// The core works on a request, or on a part of one; when that is done.
+    #[inline]
+    pub(crate) fn part(&mut self, n: usize, start: Time, item: &Item) -> Time {
+        let core = &mut self.cores[n];
+        core.announced -= u32::from(item.is_told);
+        let cold = std::mem::take(&mut core.cold);
+        let warm = start + cold;
+        let done = warm + item.work;
+        core.free = done;
+        if cold > Time::ZERO {
+            self.books.post(n, COLD, start, warm);
+            self.tally.cold += 1;
+        }
+        self.books.post(n, REQUEST, warm, done);
+        done
+    }
+
+    /// A core of the kernel runs code of a request; when that is done.
+    fn visit(&mut self, n: usize, start: Time, item: &Item) -> Time {
+        let core = &mut self.cores[n];
+        let cold = std::mem::take(&mut core.cold);
+        let warm = start + Time((cold.0 as f64 * self.visit_cold) as u64);
+        core.free = warm + item.work;
+        self.books.post(n, COLD, start, warm);
+        self.books.post(n, VISIT, warm, core.free);
+        core.free
     }
 
     /// A request is announced to a core that runs.

@@ -1,11 +1,14 @@
-//! Cores that share queues, a package or a held-back interrupt: all goes through one event queue.
+//! Cores that share queues, a package, cores of the kernel or a held-back interrupt: all goes
+//! through one event queue.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use halfwink_engine::{Class, EventQueue, RunControl};
 use halfwink_units::Time;
 
 use crate::core::{Cores, Rang};
+use crate::moved::{Job, Offload};
 use crate::package::Sockets;
 use crate::run::RunError;
 use crate::source::{Item, Kind, Source};
@@ -34,10 +37,32 @@ const ENTER: Class = Class(3);
 struct Station {
     queue: VecDeque<Item>,
     is_busy: bool,
+    /// What it works on, if it does.
+    kind: Kind,
+    /// Requests that it has begun and not finished, if their kernel code moves.
+    jobs: Vec<Option<Job>>,
+    /// How many they are.
+    open: u32,
+    /// The one that it works on; on a core of the kernel, whose code it runs: its core, its place.
+    of: (u32, u16),
     /// Number of its present rest.
     epoch: u64,
     /// When the network card interrupts it next.
     interrupt: Time,
+}
+
+impl Station {
+    /// Begins a request; its place among those that are begun.
+    fn opens(&mut self, job: Job) -> u16 {
+        self.open += 1;
+        let free = self.jobs.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.jobs.len());
+        if place == self.jobs.len() {
+            self.jobs.push(None);
+        }
+        self.jobs[place] = Some(job);
+        place as u16
+    }
 }
 
 /// The policies of the other slots, and what they decide about.
@@ -46,12 +71,16 @@ pub(crate) struct Floor<'c, 'm> {
     pub(crate) sockets: &'c mut Sockets,
     pub(crate) dispatch: Dispatch,
     pub(crate) coalesce: Time,
+    /// Cores of the kernel, if its code moves there.
+    pub(crate) offload: Option<Offload>,
 }
 
 struct Play<'c, 'm> {
     floor: Floor<'c, 'm>,
     stations: Vec<Station>,
-    /// One queue for all, if dispatch has one.
+    /// Number of the cores that serve requests: the first ones.
+    serving: usize,
+    /// One queue for all of those, if dispatch has one.
     shared: VecDeque<Item>,
     /// Idle cores in the order in which they became idle; kept if dispatch asks for it.
     idle: VecDeque<u32>,
@@ -67,12 +96,21 @@ pub(crate) fn play(
     control: &RunControl,
 ) -> Result<(), RunError> {
     let end = floor.cores.books.window.end;
-    let station =
-        |_| Station { queue: VecDeque::new(), is_busy: true, epoch: 0, interrupt: Time::ZERO };
+    let station = |_| Station {
+        queue: VecDeque::new(),
+        is_busy: true,
+        kind: Kind::Background,
+        jobs: Vec::new(),
+        open: 0,
+        of: (0, 0),
+        epoch: 0,
+        interrupt: Time::ZERO,
+    };
     let count = floor.cores.cores.len();
     let keeps_idle = matches!(floor.dispatch, Dispatch::Lifo | Dispatch::Fifo);
     let mut play = Play {
         stations: (0..count).map(station).collect(),
+        serving: floor.offload.map_or(count, |offload| offload.first),
         shared: VecDeque::new(),
         idle: VecDeque::new(),
         keeps_idle,
@@ -143,11 +181,11 @@ impl Play<'_, '_> {
         let hashed = item.core as usize;
         let n = match self.floor.dispatch {
             Dispatch::Hash => hashed,
-            Dispatch::LeastLoaded => self.least_loaded(hashed),
+            Dispatch::LeastLoaded => self.least_loaded(0..self.serving, hashed),
             Dispatch::Packing(limit) => {
                 let has_room = |n: &usize| self.load(*n) < limit as usize;
-                let first = (0..self.stations.len()).find(has_room);
-                first.unwrap_or_else(|| self.least_loaded(0))
+                let first = (0..self.serving).find(has_room);
+                first.unwrap_or_else(|| self.least_loaded(0..self.serving, 0))
             }
             Dispatch::Lifo | Dispatch::Fifo => {
                 let idle = match self.floor.dispatch {
@@ -166,14 +204,15 @@ impl Play<'_, '_> {
     }
 
     fn load(&self, n: usize) -> usize {
-        self.stations[n].queue.len() + usize::from(self.stations[n].is_busy)
+        let station = &self.stations[n];
+        station.queue.len() + (station.open as usize).max(usize::from(station.is_busy))
     }
 
-    fn least_loaded(&self, first: usize) -> usize {
-        let count = self.stations.len();
-        let mut best = first;
-        for offset in 0..count {
-            let n = (first + offset) % count;
+    /// The least loaded of these cores, of equals the next from the one with this place among them.
+    fn least_loaded(&self, of: Range<usize>, first: usize) -> usize {
+        let mut best = of.start + first;
+        for offset in 0..of.len() {
+            let n = of.start + (first + offset) % of.len();
             if self.load(n) < self.load(best) {
                 best = n;
             }
@@ -185,14 +224,85 @@ impl Play<'_, '_> {
     }
 
     fn assign(&mut self, n: usize, item: Item, now: Time) {
-        if self.stations[n].is_busy {
-            self.stations[n].queue.push_back(item);
+        let is_full = item.kind == Kind::Request && self.is_full(n);
+        let station = &mut self.stations[n];
+        if station.is_busy || is_full {
+            station.queue.push_back(item);
             return;
         }
+        self.begin(n, item, now);
+    }
+
+    /// True if a core begins no further request before one of its own comes back.
+    fn is_full(&self, n: usize) -> bool {
+        self.floor.offload.is_some_and(|offload| self.stations[n].open >= offload.workers)
+    }
+
+    /// A core that rests wakes and works on this.
+    fn begin(&mut self, n: usize, item: Item, now: Time) {
         let least = self.rises(n, now);
         let ready = self.floor.cores.wake(n, now, item.id, least);
-        let done = self.floor.cores.work(n, ready, &item);
+        self.serve(n, item, ready);
+    }
+
+    /// A core that runs works on this.
+    fn serve(&mut self, n: usize, item: Item, now: Time) {
+        let station = &mut self.stations[n];
+        station.kind = item.kind;
+        station.of = (item.core, item.place);
+        let done = match (self.floor.offload, item.kind) {
+            (Some(offload), Kind::Request) => {
+                let (job, work) = offload.cut(item, now);
+                station.of.1 = station.opens(job);
+                self.floor.cores.part(n, now, &Item { work, ..item })
+            }
+            _ => self.floor.cores.work(n, now, &item),
+        };
         self.events.push(done, DONE, Event::Done(n as u32));
+    }
+
+    /// A part of a request is done: it visits a core of the kernel, or was the last one.
+    fn part_done(&mut self, n: usize, offload: Offload, now: Time) {
+        let station = &mut self.stations[n];
+        let (_, place) = station.of;
+        let Some(job) = &mut station.jobs[usize::from(place)] else { return };
+        let Some(visit) = job.leave(n, place, now) else {
+            let (arrived, start) = (job.item.at, job.start);
+            station.jobs[usize::from(place)] = None;
+            station.open -= 1;
+            let cores = &mut *self.floor.cores;
+            cores.tally.request(&cores.books.window, arrived, start, now);
+            return;
+        };
+        let kernel = offload.first..self.stations.len();
+        let to = self.least_loaded(kernel.clone(), n % kernel.len());
+        self.assign(to, visit, now);
+    }
+
+    /// A visit is done: its request goes on, before all else that its core has to do.
+    fn come_back(&mut self, (home, place): (u32, u16), now: Time) {
+        let home = home as usize;
+        let station = &mut self.stations[home];
+        let job = station.jobs[usize::from(place)];
+        debug_assert!(job.is_some(), "a request came back that was not begun");
+        let Some(part) = job.map(|job| job.come_back(place, now)) else { return };
+        if station.is_busy {
+            station.queue.push_front(part);
+        } else {
+            self.begin(home, part, now);
+        }
+    }
+
+    /// Takes what a core does next.
+    fn take(&mut self, n: usize) -> Option<Item> {
+        let is_full = self.is_full(n);
+        let station = &mut self.stations[n];
+        if is_full && station.queue.front()?.kind == Kind::Request {
+            return None;
+        }
+        let takes = n < self.serving && !is_full;
+        let own = station.queue.pop_front();
+        own.or_else(|| if takes { self.shared.pop_front() } else { None })
     }
 
     /// A core ends its rest; how long its package takes to wake.
@@ -214,13 +324,20 @@ impl Play<'_, '_> {
     }
 
     fn done(&mut self, n: usize, now: Time) -> Result<(), RunError> {
-        let own = self.stations[n].queue.pop_front();
-        let Some(item) = own.or_else(|| self.shared.pop_front()) else {
-            return self.rest(n, now);
-        };
-        let done = self.floor.cores.work(n, now, &item);
-        self.events.push(done, DONE, Event::Done(n as u32));
-        Ok(())
+        if let Some(offload) = self.floor.offload {
+            match self.stations[n].kind {
+                Kind::Request | Kind::Return => self.part_done(n, offload, now),
+                Kind::Visit => self.come_back(self.stations[n].of, now),
+                _ => {}
+            }
+        }
+        match self.take(n) {
+            Some(item) => {
+                self.serve(n, item, now);
+                Ok(())
+            }
+            None => self.rest(n, now),
+        }
     }
 
     fn rest(&mut self, n: usize, now: Time) -> Result<(), RunError> {
@@ -230,7 +347,7 @@ impl Play<'_, '_> {
         if self.busy == 0 {
             self.idle_since = now;
         }
-        if self.keeps_idle {
+        if self.keeps_idle && n < self.serving && !self.is_full(n) {
             self.idle.push_back(n as u32);
         }
         self.rests(n, now);
@@ -256,7 +373,10 @@ impl Play<'_, '_> {
         let least =
             if self.floor.cores.cores[n].rest.wakes { self.rises(n, now) } else { Time::ZERO };
         match self.floor.cores.ring(n, now, least)? {
-            Rang::Tick(resumed) => self.events.push(resumed, DONE, Event::Done(n as u32)),
+            Rang::Tick(resumed) => {
+                self.stations[n].kind = Kind::Background;
+                self.events.push(resumed, DONE, Event::Done(n as u32));
+            }
             Rang::Resting => self.rests(n, now),
         }
         Ok(())

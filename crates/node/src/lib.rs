@@ -13,6 +13,7 @@
 //!   divided caches) are variants of it, which the chip's world has measured.
 //! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package,
 //!   dispatch, input, preheat.
+//!   Where kernel code moves to cores of its own, a request visits them, and waits for them.
 //! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
 //!   recurrence over its own arrivals ([`fast`]); all else goes through an event queue
 //!   ([`general`]). Both give the same run where both can play it (a test).
@@ -28,10 +29,11 @@ mod fast;
 pub mod gaps;
 mod general;
 mod governor;
+mod moved;
 mod package;
 mod profile;
 mod run;
 mod source;
 
-pub use profile::{Cold, Preheated, Profile, ProfileSpec, Variant, Watts};
+pub use profile::{Cold, Moved, Preheated, Profile, ProfileSpec, Variant, Watts};
 pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use halfwink_techniques::node::machine::{us, within, SpecError};
 
+/// Visits of one request: a request of milliseconds makes hundreds of system calls.
+const MOST_VISITS: f64 = 10_000.0;
+
 /// A profile as it is written (`profiles/*/*.toml`). Unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +54,22 @@ pub struct Variant {
     pub power: f64,
     /// Energy of the accesses to what cores share.
     pub shared: f64,
+    /// Visits of a request to cores of the kernel, if kernel code has moved to cores of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
+}
+
+/// Kernel code of a request that runs on cores of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moved {
+    /// Visits of a request, in the mean.
+    pub visits: f64,
+    /// Time that a core of the kernel is busy with a visit, its half of both moves included, in
+    /// microseconds.
+    pub visit_us: f64,
+    /// Power of that core meanwhile, as a share of a busy core's without the technique.
+    pub power: f64,
 }
 
 /// Time that one depth of sleep adds to the next request.
@@ -126,7 +145,7 @@ impl Profile {
             within("watts.shared_uj", watts.shared_uj, 0.0, 1e9)?;
         }
         for (n, variant) in spec.variants.iter().enumerate() {
-            let Variant { technique, time, power, shared } = variant;
+            let Variant { technique, time, power, shared, moved } = variant;
             let at = |key: &str| format!("variants.{n}.{key}");
             if technique.is_empty() || spec.variants[..n].iter().any(|v| v.technique == *technique)
             {
@@ -136,9 +155,14 @@ impl Profile {
             within(&at("time"), *time, 0.01, 100.0)?;
             within(&at("power"), *power, 0.01, 100.0)?;
             within(&at("shared"), *shared, 0.0, 100.0)?;
+            if let Some(Moved { visits, visit_us, power }) = moved {
+                within(&at("moved.visits"), *visits, 0.0, MOST_VISITS)?;
+                within(&at("moved.visit_us"), *visit_us, 0.0, 1e6)?;
+                within(&at("moved.power"), *power, 0.01, 100.0)?;
+            }
         }
         let technique = String::new();
-        let variant = Variant { technique, time: 1.0, power: 1.0, shared: 1.0 };
+        let variant = Variant { technique, time: 1.0, power: 1.0, shared: 1.0, moved: None };
         Ok(Profile { spec, service, variant })
     }
 
@@ -160,6 +184,22 @@ impl Profile {
     #[must_use]
     pub fn mean_s(&self) -> f64 {
         self.service.mean() * self.variant.time * 1e-6
+    }
+
+    /// Mean time that cores of the kernel are busy with a request, in seconds.
+    #[must_use]
+    pub fn moved_s(&self) -> f64 {
+        self.variant.moved.map_or(0.0, |moved| moved.visits * moved.visit_us * 1e-6)
+    }
+
+    /// Share of the time of a core with requests that is the user's; all of it if that is not
+    /// known. Kernel code that has moved is not part of that time.
+    pub(crate) fn user_share(&self) -> f64 {
+        let share = self.spec.user_share.unwrap_or(1.0);
+        match self.variant.moved {
+            Some(_) => (share / self.variant.time).min(1.0),
+            None => share,
+        }
     }
 
     /// Time that a state which loses this adds to the next request: of the least that the profile
@@ -192,12 +232,21 @@ impl Profile {
 
     /// Power of a core that serves, on a machine whose cores take `active` at full activity.
     pub(crate) fn busy(&self, active: Power) -> Power {
-        let plain_w = match self.spec.watts {
+        Power::from_w(self.plain_w(active) * self.variant.power)
+    }
+
+    /// Power of a core of the kernel with a visit.
+    pub(crate) fn visited(&self, active: Power) -> Power {
+        let share = self.variant.moved.map_or(1.0, |moved| moved.power);
+        Power::from_w(self.plain_w(active) * share)
+    }
+
+    fn plain_w(&self, active: Power) -> f64 {
+        match self.spec.watts {
             None => active.as_w(),
             Some(Watts { busy_w, full_w: None, .. }) => busy_w,
             Some(Watts { busy_w, full_w: Some(full_w), .. }) => active.as_w() * busy_w / full_w,
-        };
-        Power::from_w(plain_w * self.variant.power)
+        }
     }
 
     pub(crate) fn shared(&self) -> Energy {

@@ -7,12 +7,13 @@ use halfwink_engine::{
 };
 use halfwink_units::{Energy, Power, Time};
 
-use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, WAKING};
+use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, VISIT, WAKING};
 use crate::core::{Cores, Preheating};
 use crate::general::Floor;
 use halfwink_techniques::node::MakeIdler;
 
 use crate::governor::Governor;
+use crate::moved::Offload;
 use crate::package::Sockets;
 use crate::profile::{Preheated, Profile};
 use crate::source::{exhaust, Source, Surroundings};
@@ -49,6 +50,11 @@ pub struct Options {
     pub seed: u64,
     /// Flows that requests belong to; 0 if each is a flow of its own.
     pub flows: u32,
+    /// Cores that run kernel code of requests and nothing else of them, where it moves there.
+    pub os_cores: u32,
+    /// Requests that a core may have begun: with 1 it waits while its request is on a core of the
+    /// kernel, as the worker of an event loop does; with more it takes another meanwhile.
+    pub workers: u32,
     /// The engine.
     pub engine: Engine,
 }
@@ -57,7 +63,7 @@ impl Options {
     /// So many requests, of which the first tenth is not counted.
     #[must_use]
     pub fn requests(requests: u64, seed: u64) -> Options {
-        Options { requests, seed, flows: 0, engine: Engine::Any }
+        Options { requests, seed, flows: 0, os_cores: 0, workers: 1, engine: Engine::Any }
     }
 }
 
@@ -183,6 +189,8 @@ pub struct Run {
     /// Share of the time of all cores that they served requests, waited for lost lines, worked for
     /// the kernel, or woke.
     pub busy: [f64; 4],
+    /// Cores of the kernel, and the share of their time that they ran code of requests.
+    pub os_cores: (usize, f64),
     /// Use of each idle state, `poll` first.
     pub states: Vec<StateUse>,
     /// Share of the time that sockets slept.
@@ -245,13 +253,16 @@ pub fn simulate(
     if let Some(why) = plan.contradiction() {
         return Err(RunError::Plan(why.to_owned()));
     }
+    let offload = offload((machine, profile), options)?;
     let mut sockets = Sockets::new(machine, package, &window);
     let preheating = plan.announce.map(|announce| preheating((machine, profile), announce));
     let mut cores = cores((machine, profile), &window, make, preheating);
-    let mut source = source((machine, profile), arrivals, options, plan.announce);
+    let serving = offload.map_or(machine.cores(), |offload| offload.first);
+    let mut source = source((machine, profile), arrivals, options, (plan.announce, serving));
     let is_apart = plan.dispatch == Dispatch::Hash
         && !sockets.can_sleep()
         && plan.coalesce_us == 0.0
+        && offload.is_none()
         && options.engine == Engine::Any;
     if is_apart {
         fast::play(&mut cores, &mut source, control)?;
@@ -261,10 +272,29 @@ pub fn simulate(
             sockets: &mut sockets,
             dispatch: plan.dispatch,
             coalesce: us(plan.coalesce_us),
+            offload,
         };
         general::play(floor, &mut source, control)?;
     }
-    finish((machine, profile), cores, sockets)
+    finish((machine, profile), cores, sockets, serving)
+}
+
+/// The cores of the kernel of a run, the last ones of the machine.
+fn offload(
+    (machine, profile): (&Machine, &Profile),
+    options: Options,
+) -> Result<Option<Offload>, RunError> {
+    let (all, kernel) = (machine.cores(), options.os_cores as usize);
+    if profile.variant.moved.is_none() {
+        return Ok(None);
+    }
+    if kernel == 0 || kernel >= all {
+        let most = all - 1;
+        return Err(RunError::Plan(format!(
+            "{kernel} cores for kernel code that moves, expected 1 to {most}"
+        )));
+    }
+    Ok(Offload::new(profile, all - kernel, options.workers))
 }
 
 /// Draws the work of a load and does nothing with it; how many pieces there are.
@@ -278,7 +308,7 @@ pub fn draw(
 ) -> Result<u64, RunError> {
     arrivals.check().map_err(RunError::Arrivals)?;
     let until = window(arrivals, options)?.end;
-    Ok(exhaust(&mut source(on, arrivals, options, None), until))
+    Ok(exhaust(&mut source(on, arrivals, options, (None, on.0.cores())), until))
 }
 
 /// The span that is counted: known before anything is played, so that it is the same for all
@@ -316,10 +346,11 @@ fn source<'a>(
     (machine, profile): (&Machine, &'a Profile),
     arrivals: &Arrivals,
     options: Options,
-    announce: Option<Announce>,
+    (announce, serving): (Option<Announce>, usize),
 ) -> Source<'a> {
     let kernel = machine.spec().kernel;
     let around = Surroundings {
+        serving: serving as u32,
         cores: machine.cores() as u32,
         flows: options.flows,
         background_per_s: kernel.background_per_s,
@@ -357,6 +388,7 @@ fn cores<'a>(
     power[TICK] = machine.active;
     power[PREHEAT] = machine.active;
     power[WAKING] = machine.waking;
+    power[VISIT] = profile.visited(machine.active);
     for (n, state) in machine.states.iter().enumerate() {
         power[IDLE + n] = state.power;
     }
@@ -375,20 +407,26 @@ fn cores<'a>(
         profile.extra(&state.loses).unwrap_or(Time::ZERO)
     };
     let extra = machine.states.iter().map(extra).collect();
-    Cores::new(machine, books, governors, tally, extra, preheating)
+    let mut cores = Cores::new(machine, books, governors, tally, extra, preheating);
+    if let Some(moved) = profile.variant.moved {
+        // Lines are lost for a whole request, and a visit runs a part of it.
+        cores.visit_cold = (moved.visit_us * 1e-6 / profile.mean_s()).min(1.0);
+    }
+    cores
 }
 
 fn finish(
     (machine, profile): (&Machine, &Profile),
     mut cores: Cores,
     mut sockets: Sockets,
+    serving: usize,
 ) -> Result<Run, RunError> {
     let books = &mut cores.books;
     let window = books.window;
     sockets.settle((&window, &mut books.slices));
     let duration = window.end - window.start;
     let mut ledger = Ledger::new();
-    books.enter(&mut ledger, profile.spec().user_share.unwrap_or(1.0));
+    books.enter(&mut ledger, profile.user_share());
     sockets.enter_ledger(&mut ledger, &window);
     let (rest, accesses) = (Power::from_w(machine.spec().rest_w), profile.shared());
     let whole = Row { time: duration, energy: rest * duration };
@@ -410,7 +448,7 @@ fn finish(
     let all_s = duration.as_s() * machine.cores() as f64;
     let share = |kind| books.total(kind).as_s() / all_s;
     let busy = [
-        share(REQUEST),
+        share(REQUEST) + share(VISIT),
         share(COLD),
         share(BACKGROUND) + share(TICK) + share(PREHEAT),
         share(WAKING),
@@ -423,6 +461,8 @@ fn finish(
         wakes_per_s: tally.wakes[n] as f64 / whole_s,
     });
     let states = states.collect();
+    let kernel = machine.cores() - serving;
+    let visited = books.total(VISIT).as_s() / (duration.as_s() * kernel.max(1) as f64);
     let (package_share, package_sleeps) = sockets.slept(&window);
     let closed = books.close(ledger)?;
     Ok(Run {
@@ -431,6 +471,7 @@ fn finish(
         p99_latency,
         duration,
         busy,
+        os_cores: (kernel, visited),
         states,
         package_share,
         package_sleeps,

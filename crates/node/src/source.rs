@@ -19,6 +19,10 @@ pub(crate) enum Kind {
     Announcement,
     /// A core gives up waiting for a request that was announced.
     GivesUp,
+    /// Kernel code of a request comes to a core of the kernel.
+    Visit,
+    /// A request comes back from there.
+    Return,
 }
 
 /// A piece of work.
@@ -31,6 +35,8 @@ pub(crate) struct Item {
     pub(crate) kind: Kind,
     /// True for a request that its core was told of.
     pub(crate) is_told: bool,
+    /// Place of the request among those that its core has begun, for a part of one.
+    pub(crate) place: u16,
     /// Number of the request, for draws that all compositions share.
     pub(crate) id: u64,
 }
@@ -45,6 +51,9 @@ pub(crate) struct Source<'a> {
     services: Stream,
     hashes: Stream,
     flows: u32,
+    /// Cores that requests come to.
+    serving: u32,
+    /// All cores.
     cores: u32,
     number: u64,
     request: Option<Item>,
@@ -86,7 +95,7 @@ impl Ahead {
         }
     }
 
-    fn draws(&mut self, request: Item, cores: u32) {
+    fn draws(&mut self, request: Item, serving: u32) {
         // Not the draw of its wake-up, which has the same number.
         let of_its_own = mix(request.id + 1);
         let is_told = self.lost == 0.0 || rank(of_its_own) >= self.lost;
@@ -97,7 +106,7 @@ impl Ahead {
                 // At any time since the last announcement: order is kept, and no request is near.
                 let gap = announced.at.saturating_sub(self.last).0 as f64;
                 let at = self.last + Time((gap * rank(mix(of_its_own))) as u64);
-                let core = below(mix(!of_its_own), cores);
+                let core = below(mix(!of_its_own), serving);
                 self.strays.push_back(Item { at, core, ..announced });
             }
             self.last = self.last.max(announced.at);
@@ -154,6 +163,8 @@ struct Background {
 
 /// Parts of a source that do not follow from the load.
 pub(crate) struct Surroundings {
+    /// Cores that requests come to: the first of all.
+    pub(crate) serving: u32,
     pub(crate) cores: u32,
     pub(crate) flows: u32,
     pub(crate) background_per_s: f64,
@@ -181,6 +192,7 @@ impl<'a> Source<'a> {
             services: stream(seed, "services"),
             hashes: stream(seed, "hashes"),
             flows: around.flows,
+            serving: around.serving,
             cores: around.cores,
             number: 0,
             request: None,
@@ -202,9 +214,9 @@ impl<'a> Source<'a> {
             let flow = below(drawn, self.flows);
             mix(u64::from(flow) + 1)
         };
-        let (core, id) = (below(hash, self.cores), self.number);
+        let (core, id) = (below(hash, self.serving), self.number);
         self.number += 1;
-        Some(Item { at, work, core, kind: Kind::Request, is_told: false, id })
+        Some(Item { at, work, core, kind: Kind::Request, is_told: false, place: 0, id })
     }
 
     /// Next piece of work; none once no request comes any more.
@@ -228,7 +240,7 @@ impl<'a> Source<'a> {
         let mut announced = self.ahead.as_mut()?.next();
         while announced.is_none() && self.ahead.as_ref()?.may_be_next() {
             let Some(request) = self.request.take() else { break };
-            self.ahead.as_mut()?.draws(request, self.cores);
+            self.ahead.as_mut()?.draws(request, self.serving);
             self.request = self.draw_request();
             announced = self.ahead.as_mut()?.next();
         }
@@ -258,7 +270,7 @@ impl<'a> Source<'a> {
 impl Background {
     fn new(seed: u64, gap_ps: f64, work_ps: f64, cores: u32) -> Background {
         let (at, work, kind) = (Time::ZERO, Time::ZERO, Kind::Background);
-        let next = Item { at, work, core: 0, kind, is_told: false, id: 0 };
+        let next = Item { at, work, core: 0, kind, is_told: false, place: 0, id: 0 };
         let random = stream(seed, "background");
         let mut background = Background { random, gap_ps, work_ps, next, number: 0 };
         background.take(cores);
@@ -275,6 +287,7 @@ impl Background {
             core: below(self.random.next_u64(), cores),
             kind: Kind::Background,
             is_told: false,
+            place: 0,
             // Far from the numbers of requests.
             id: self.number | 1 << 63,
         };
@@ -338,6 +351,7 @@ mod tests {
     fn flow_stays_on_its_core() {
         let service = Sampler::fixed(1.0);
         let around = Surroundings {
+            serving: 8,
             cores: 8,
             flows: 3,
             background_per_s: 0.0,

@@ -3,3 +3,4 @@
 mod closed_forms;
 mod common;
 mod engines;
+mod moved;

@@ -87,6 +87,7 @@ fn a_variant_is_a_service_of_another_pace_and_power() {
         time,
         power,
         shared: 1.0,
+        moved: None,
     };
     let law = Law::Exponential { mean: 10.0 };
     let written = ProfileSpec {

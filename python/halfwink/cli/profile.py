@@ -133,9 +133,11 @@ def _lines(found: RequestProfile) -> list[str]:
         lines.append(f"A busy core takes {found.busy_w:.3g} W (modelled or stated, not measured).")
     for variant in found.variants:
         time, power = 100 * (variant.time - 1), 100 * (variant.power - 1)
-        lines.append(
-            f"Under {variant.technique} it takes {time:+.2f} % time, {power:+.2f} % watts."
-        )
+        line = f"Under {variant.technique} it takes {time:+.2f} % time, {power:+.2f} % watts"
+        if (moved := variant.moved) is not None:
+            line += f", and visits a core of the kernel {moved.visits:.3g} times"
+            line += f" for {moved.visit_us:.3g} us"
+        lines.append(f"{line}.")
     longer = found.longer()
     if longer is not None:
         lines.append(

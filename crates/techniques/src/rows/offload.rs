@@ -8,7 +8,7 @@ use halfwink_policy::offload::{
 use halfwink_units::Time;
 
 use super::availability::{kernel, silicon, today};
-use super::gating::GATING;
+use super::gating::{GATING, ON_BOTH};
 use crate::{Change, Choice, Gating, Make, MakeOffload, Parameter, Plan, Slot, Technique};
 
 /// Epochs of the published controller are this much longer than those here, since recorded
@@ -91,6 +91,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-always",
+        worlds: ON_BOTH,
         available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "runs all kernel code on OS cores",
         source: "Nellans 2014, Sec 4.7",
@@ -99,6 +100,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-enough-work",
+        worlds: ON_BOTH,
         available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "moves the system calls that ask for enough work, and interrupts",
         source: "Mogul 2007, Sec 5.2",
@@ -109,6 +111,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-static",
+        worlds: ON_BOTH,
         available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "moves the system calls that a first run found long",
         source: "Nellans 2014, Sec 4.6.1",
@@ -124,6 +127,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-dynamic",
+        worlds: ON_BOTH,
         available: kernel("a kernel that decides at each entry, and moves system calls"),
         title: "as os-offload, decided by software at every entry",
         source: "Nellans 2014, Sec 4.4",
@@ -137,6 +141,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-offload",
+        worlds: ON_BOTH,
         title: "moves kernel entries that are predicted to be longer than N",
         source: "Nellans 2014, Sec 4.6.2",
         parameters: &[THRESHOLD],
@@ -145,6 +150,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-offload-direct",
+        worlds: ON_BOTH,
         title: "as os-offload, with a direct-mapped table",
         source: "Nellans 2014, Sec 4.6.2",
         parameters: &[THRESHOLD],
@@ -153,6 +159,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-offload-unbounded",
+        worlds: ON_BOTH,
         title: "as os-offload, with a table without end",
         source: "Nellans 2014, Sec 4.6.2",
         parameters: &[THRESHOLD],
@@ -161,6 +168,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "os-adaptive",
+        worlds: ON_BOTH,
         title: "as os-offload, with N found by trying",
         source: "Nellans 2014, Sec 4.6.3",
         make: moving(|_, _, _| feedback()),

@@ -45,10 +45,17 @@ const OPTIONS: &[Parameter] = &[
     Parameter::whole("flows", 0, (0, 1 << 30))
         .or_else("each request is a flow of its own")
         .about("connections that requests belong to, each hashed to one core", "halfwink"),
+    Parameter::whole("os_cores", 1, (1, 1 << 12))
+        .or_else("as many as the code that moves keeps half busy, or as busy as the others")
+        .about("that run the kernel code of requests, where a technique moves it", "halfwink"),
+    Parameter::whole("workers", 1, (1, 1 << 15)).about(
+        "of a core: requests that it may have begun, where their kernel code runs elsewhere",
+        "an event loop waits for its request",
+    ),
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 23] = [
+const OWN: [Head; 25] = [
     real("load_pct"),
     integer("seed"),
     integer("bad_lines"),
@@ -66,6 +73,8 @@ const OWN: [Head; 23] = [
     real("package_asleep_pct"),
     real("all_idle_pct"),
     real("ticks_per_s"),
+    integer("os_cores"),
+    real("os_busy_pct"),
     real("lost_pct"),
     text("keeps_up"),
     text("knows_cold"),
@@ -80,6 +89,8 @@ const STATES: [Head; 3] = [text("state"), real("share_pct"), real("wakes_per_s")
 const KEEPS_UP: f64 = 0.99;
 /// Requests of each core that may be under way at the end of a run.
 const UNDER_WAY: u64 = 4;
+/// Share of the time of cores of the kernel that they work, if nothing says how many there are.
+const OS_LOAD: f64 = 0.5;
 /// Load of a workload without one, in per cent.
 const USUAL: &str = "30";
 
@@ -190,8 +201,13 @@ impl World for Node {
         }
         announces(&settings.choice, &profile.profile, &info.machine)?;
         let number = |name| settings.options.number(name);
+        let given = settings.options.given("os_cores").map(|cores| cores as u32);
         let options = Options {
+            workers: number("workers") as u32,
             flows: settings.options.given("flows").unwrap_or(0.0) as u32,
+            os_cores: given.unwrap_or_else(|| {
+                os_cores(&profile.profile, info.machine.cores(), arrivals.rate())
+            }),
             ..Options::requests(number("requests") as u64, number("seed") as u64)
         };
         Ok(Box::new(NodeJob {
@@ -230,6 +246,15 @@ fn parts(choice: &Choice) -> impl Iterator<Item = (&Choice, NodePart)> {
         Make::Node(part) => Some((choice, part)),
         _ => None,
     })
+}
+
+/// Cores of the kernel that its code, where it moves, keeps half busy; fewer where the others
+/// would be busier than they.
+fn os_cores(profile: &Profile, cores: usize, rate: f64) -> u32 {
+    let (own_s, moved_s) = (profile.mean_s(), profile.moved_s());
+    let half_busy = (rate * moved_s / OS_LOAD).ceil();
+    let as_busy = (cores as f64 * moved_s / (own_s + moved_s)).round();
+    half_busy.min(as_busy).max(1.0) as u32
 }
 
 /// The techniques of a composition that work within a request, as the chip plays them together.
@@ -410,7 +435,7 @@ impl NodeJob {
         let keeps_up = finished >= KEEPS_UP;
         let [busy, cold, kernel, waking] = run.busy.map(|share| 100.0 * share);
         let word = |is: bool| if is { "yes" } else { "no" };
-        let own: [Value; 23] = [
+        let own: [Value; 25] = [
             self.load_pct.into(),
             self.options.seed.into(),
             self.bad_lines.into(),
@@ -428,6 +453,8 @@ impl NodeJob {
             (100.0 * run.package_share).into(),
             (100.0 * tally.all_idle.as_s() / seconds).into(),
             (tally.ticks as f64 / seconds).into(),
+            (run.os_cores.0 as u64).into(),
+            (100.0 * run.os_cores.1).into(),
             (if keeps_up { 0.0 } else { 100.0 * (1.0 - tally.finished as f64 / arrived) }).into(),
             word(keeps_up).into(),
             word(run.knows_cold).into(),
