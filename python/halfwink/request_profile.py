@@ -37,8 +37,10 @@ ALONE = 0.2
 DEPTHS = (("l1i", "l1d"), ("l1i", "l1d", "l2"), ("l1i", "l1d", "l2", "branch"))
 #: Techniques that work within a request, of which a profile says what one costs under them: gating
 #: in stalls, frequency, divided caches, the second alone and with the first, kernel code moved.
-WITHIN = ("tap", "mapg-counter", "dvfs-mean", "tap+dvfs-mean", "way-partition", "bank-partition")
-WITHIN += ("os-static", "os-enough-work", "os-offload")
+WITHIN = (
+    *("tap", "mapg-counter", "dvfs-mean", "tap+dvfs-mean", "way-partition", "bank-partition"),
+    *("os-static", "os-enough-work", "os-offload"),
+)
 #: Requests that are preheated to see what that takes off.
 PREHEATED = 40
 #: Core of a profile that comes from no recording.

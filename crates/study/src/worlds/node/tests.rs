@@ -54,7 +54,8 @@ fn wrong_names_are_one_line_each() {
         ("exponential@30", "zen4-96", "c1e", "zen4-96 has no state `c1e`"),
         ("exponential@30", "golden-cove-56", "c6+c6a", "both decide how an idle core sleeps"),
         ("exponential@30", "golden-cove-56", "c6a+tap", "costs under `tap` (it has nothing)"),
-        ("exponential@30", "golden-cove-56", "os-offload", "world `chip`"),
+        ("exponential@30", "golden-cove-56", "os-like", "world `chip`"),
+        ("exponential@30", "golden-cove-56", "os-offload", "costs under `os-offload` (it has"),
         (
             "exponential@30",
             "golden-cove-56",
