@@ -9,6 +9,7 @@ use halfwink_engine::{Input, InputError};
 use halfwink_live::program::config::{exposed, read};
 use serde::{Deserialize, Serialize};
 
+use super::access::AccessLog;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
 use super::power::Power;
@@ -32,15 +33,16 @@ pub struct Config {
     #[serde(default = "default_policy")]
     pub policy: String,
     /// The pair of the library whose watts the virtual power meter takes, and whose values
-    /// policies take.
-    #[serde(default = "default_machine")]
-    pub machine: String,
-    /// Workload of the model that the requests resemble, for policies that need service times.
-    #[serde(default = "default_workload")]
-    pub workload: String,
-    /// Values of it to set: path and value.
+    /// policies take. Without one, energy is not reported.
+    pub machine: Option<String>,
+    /// Workload of that machine that the requests resemble, for policies that need service times
+    /// (default: `readfile`).
+    pub workload: Option<String>,
+    /// Values of that machine to set: path and value.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
+    /// Access log: a line for each request.
+    pub access_log: Option<AccessLog>,
     /// Certificate and key; without, it speaks in clear text.
     pub tls: Option<Tls>,
     /// Description of the small machine.
@@ -272,14 +274,6 @@ fn default_policy() -> String {
     "hybrid".to_owned()
 }
 
-fn default_machine() -> String {
-    "niccolini".to_owned()
-}
-
-fn default_workload() -> String {
-    "readfile".to_owned()
-}
-
 const fn default_threads() -> usize {
     1
 }
@@ -316,6 +310,9 @@ impl Config {
         let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
         budget::check(&config, budget::most())
             .map_err(|(key, message)| input.error_at_key(key, &message))?;
+        if let Some(log) = &config.access_log {
+            log.check().map_err(|message| input.error_at_key("access_log.file", &message))?;
+        }
         Ok(config)
     }
 
@@ -329,6 +326,11 @@ impl Config {
         if let Some(tls) = &mut config.tls {
             tls.cert = folder.join(&tls.cert);
             tls.key = folder.join(&tls.key);
+        }
+        if let Some(log) = &mut config.access_log {
+            if log.file.as_os_str() != "-" {
+                log.file = folder.join(&log.file);
+            }
         }
         for (at, machine) in [("small", &config.small), ("big", &config.big)].iter().enumerate() {
             let (name, Machine { announce: Some(announce), .. }) = machine else { continue };
@@ -350,12 +352,24 @@ impl Config {
     fn check(&self) -> Result<(), Wrong> {
         within("schema", u64::from(self.schema), 1, 1)?;
         within("threads", self.threads as u64, 1, 256)?;
-        if self.mode == Mode::Tcp && self.tls.is_some() {
-            return Err(("tls", "found with mode tcp, expected only with mode http".to_owned()));
+        let of_http = [("tls", self.tls.is_some()), ("access_log", self.access_log.is_some())];
+        if let Some((key, _)) = of_http.iter().find(|(_, is_there)| *is_there) {
+            if self.mode == Mode::Tcp {
+                return Err((key, "found with mode tcp, expected only with mode http".to_owned()));
+            }
         }
         if self.small.address == self.big.address {
             let message = format!("found {} twice, expected two servers", self.big.address);
             return Err(("big.address", message));
+        }
+        if self.machine.is_none() {
+            let message = "found without `machine`, of which it is a part".to_owned();
+            if self.workload.is_some() {
+                return Err(("workload", message));
+            }
+            if !self.set.is_empty() {
+                return Err(("set", message));
+            }
         }
         self.check_machines()?;
         let health = &self.health;
@@ -470,6 +484,7 @@ mod tests {
             (config.policy.as_str(), config.threads, config.mode),
             ("hybrid", 1, Mode::Http)
         );
+        assert_eq!((config.machine, config.workload), (None, None));
         assert_eq!((config.small.workers, &config.big.power), (4, &Power::default()));
         assert_eq!(config.big.address, Address::Unix("/run/b".into()));
         assert_eq!(config.big.address.to_string(), "unix:/run/b");
@@ -493,11 +508,24 @@ mod tests {
             ("[big]", "power = { kind = \"nap\" }\n[big]", "s.toml:5: unknown variant `nap`"),
             ("[big]", "power = { kind = \"signal\" }\n[big]", "s.toml:5: small.power: expected"),
             ("[big]", "power = { kind = \"none\", x = 1 }\n[big]", "s.toml:5: "),
+            (
+                "schema = 1",
+                "schema = 1\nworkload = \"x\"",
+                "s.toml:2: workload: found without `mach",
+            ),
+            ("[big]", "[set]\nx = 1\n[big]", "s.toml:5: set: found without `machine`"),
             ("[big]", "x = 1\n[big]", "s.toml:5: unknown field `x`"),
             ("[big]", "[health]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[limits]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[headers]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[tls]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[access_log]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[access_log]\nfile = \"a\"\nformat = \"b\"\n[big]", "s.toml:7: unknown var"),
+            (
+                "schema = 1",
+                "schema = 1\nmode = \"tcp\"\naccess_log = { file = \"-\" }",
+                "s.toml:3: access_log: found with mode tcp",
+            ),
             ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
         ] {
             let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();

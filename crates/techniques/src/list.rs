@@ -71,9 +71,9 @@ pub enum Make {
 /// Makes a policy that decides which of two machines serves a request.
 #[derive(Clone, Copy)]
 pub enum Steering {
-    /// From its parameters alone.
+    /// Takes its parameters alone.
     Alone(fn(&Choice) -> SteeringPolicy),
-    /// From values of the described machines, too.
+    /// Takes values of the described machines, too.
     Of(fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy),
 }
 

@@ -44,6 +44,15 @@ pub(crate) fn steer(report: &SteerReport) -> String {
     let mut cut = page.counter("halfwink_steer_cut", help);
     cut.add(&[("why", "slow")], memory.cut_slow);
     cut.add(&[("why", "holding")], memory.cut_holding);
+    if let Some(log) = &report.access_log {
+        let help =
+            "Lines of the access log: in its file, or dropped because it could not be written";
+        let mut lines = page.counter("halfwink_steer_access_log_lines", help);
+        lines.add(&[("what", "written")], log.written);
+        lines.add(&[("what", "dropped")], log.dropped);
+        let help = "The file of the access log could be written at the last attempt";
+        page.gauge("halfwink_steer_access_log_up", help).add(&[], u8::from(log.error.is_none()));
+    }
     let help = "From a request's coming until a worker had it, since the start";
     page.histogram("halfwink_steer_queueing_seconds", help, &report.queueing);
     let help = "From a request's coming until the end of its answer, since the start";
@@ -83,8 +92,10 @@ fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
         let busy = machine.residency.on_s.iter().enumerate();
         served.add(&[("machine", name)], busy.map(|(n, s)| n as f64 * s).sum::<f64>());
     }
-    let help = "Energy of the described machines in the measured times; modelled, not measured";
-    let mut joules = page.counter("halfwink_modelled_energy_joules", help);
-    joules.add(&[("machine", "small")], report.modelled.small_j);
-    joules.add(&[("machine", "big")], report.modelled.big_j);
+    if let Some(modelled) = &report.modelled {
+        let help = "Energy of the described machines in the measured times; modelled, not measured";
+        let mut joules = page.counter("halfwink_modelled_energy_joules", help);
+        joules.add(&[("machine", "small")], modelled.small_j);
+        joules.add(&[("machine", "big")], modelled.big_j);
+    }
 }
