@@ -17,10 +17,11 @@ use super::body::Framing;
 use super::config::{ms, Config, Limits};
 use super::download::Live;
 use super::exchange::{Failure, Lane, Sending};
+use super::frames::Counted;
 use super::head::{self, Client, Given, Writer};
 use super::http1::own_answer;
 use super::interim::{self, Interim};
-use super::memory::{Account, Hold};
+use super::memory::{Account, Cut, Hold};
 use super::pace::Pace;
 use super::pipe::READ;
 use super::shared::{Outcome, Shared};
@@ -52,6 +53,8 @@ pub async fn serve(
         .initial_connection_window_size(WINDOW)
         .max_send_buffer_size(WAITING);
     let patience = ms(limits.header_timeout_ms);
+    let flood = Arc::new(Notify::new());
+    let stream = Counted::new(stream, flood.clone());
     let shaken = tokio::time::timeout(patience, builder.handshake(stream)).await;
     let Ok(Ok(mut conn)) = shaken else { return };
     let mut draining = lane.shared.is_stopping();
@@ -62,13 +65,24 @@ pub async fn serve(
     let mut quiet = pin!(until_silent(pings, limits));
     // Requests have come since it was last quiet.
     let mut busy = false;
-    loop {
+    let reason = loop {
         tokio::select! {
-            taken = conn.accept() => {
+            taken = conn.accept() => match taken {
+                Some(Ok((request, respond))) => {
+                    busy = true;
+                    tokio::spawn(answer(lane.clone(), from.clone(), request, respond));
+                }
                 // What a client does wrong ends its connection; its requests have been counted.
-                let Some(Ok((request, respond))) = taken else { return };
-                busy = true;
-                tokio::spawn(answer(lane.clone(), from.clone(), request, respond));
+                ended => {
+                    if ended.is_some_and(|ended| ended.is_err_and(|e| is_flood(&e))) {
+                        lane.shared.memory.cut(Cut::Flood);
+                    }
+                    return;
+                }
+            },
+            () = flood.notified() => {
+                lane.shared.memory.cut(Cut::Flood);
+                break Reason::ENHANCE_YOUR_CALM;
             }
             // At once, and without a word that would wait for the client too.
             () = cut.notified() => return,
@@ -78,15 +92,20 @@ pub async fn serve(
             }
             (alive, pings) = quiet.as_mut() => {
                 if !alive || !(busy || conn.has_streams()) {
-                    break;
+                    break Reason::NO_ERROR;
                 }
                 busy = false;
                 quiet.set(until_silent(pings, limits));
             }
         }
-    }
-    conn.abrupt_shutdown(Reason::NO_ERROR);
+    };
+    conn.abrupt_shutdown(reason);
     let _ = tokio::time::timeout(patience, poll_fn(|cx| conn.poll_closed(cx))).await;
+}
+
+/// Returns whether h2 has ended a connection for a flood that it counts itself.
+fn is_flood(error: &h2::Error) -> bool {
+    error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
 }
 
 /// Client and connection of a request.

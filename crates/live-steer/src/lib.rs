@@ -30,6 +30,7 @@ mod download;
 #[cfg(test)]
 mod drain_tests;
 mod exchange;
+mod frames;
 pub mod head;
 mod health;
 mod http1;

@@ -40,10 +40,13 @@ pub(crate) fn steer(report: &SteerReport) -> String {
     page.gauge("halfwink_steer_waiting_limit_bytes", help).add(&[], memory.limit_bytes);
     let help = "Requests refused because the memory budget, or the client's part, was exhausted";
     page.counter("halfwink_steer_memory_refused", help).add(&[], memory.refused);
-    let help = "Clients cut off: below the rate floor, or holding a machine that others wait for";
+    let help =
+        "Clients cut off: below the rate floor, holding a machine that others wait for, or with \
+                floods of frames";
     let mut cut = page.counter("halfwink_steer_cut", help);
     cut.add(&[("why", "slow")], memory.cut_slow);
     cut.add(&[("why", "holding")], memory.cut_holding);
+    cut.add(&[("why", "flood")], memory.cut_flood);
     if let Some(log) = &report.access_log {
         let help =
             "Lines of the access log: in its file, or dropped because it could not be written";
