@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_live::program::config::{exposed, read};
+use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
 use super::access::AccessLog;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
 use super::power::Power;
+use super::rest::Rest;
 
 /// A steering proxy, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -102,6 +104,11 @@ pub struct Machine {
     /// A wake-up that takes longer has failed, in milliseconds.
     #[serde(default = "default_wake_timeout_ms")]
     pub wake_timeout_ms: u64,
+    /// Least time awake between two sleeps, in milliseconds.
+    #[serde(default)]
+    pub least_awake_ms: u64,
+    /// Sleeps in a day, at most; without it, any number.
+    pub sleeps_per_day: Option<u32>,
     /// Daemon that is notified of each request before it is sent: a preheating daemon.
     pub announce: Option<Announce>,
 }
@@ -114,6 +121,14 @@ pub enum Address {
     Tcp(std::net::SocketAddr),
     /// A socket of this machine.
     Unix(PathBuf),
+}
+
+impl Machine {
+    /// Returns its bounds: requests in service, requests that wait, and how often it sleeps.
+    pub(super) fn bounds(&self) -> (usize, usize, Rest) {
+        let least_awake = Time(self.least_awake_ms * 1_000_000_000);
+        (self.workers, self.queue, Rest { least_awake, per_day: self.sleeps_per_day })
+    }
 }
 
 impl TryFrom<String> for Address {
@@ -389,12 +404,14 @@ impl Config {
     }
 
     fn check_machines(&self) -> Result<(), Wrong> {
-        for (machine, [workers, queue, wake, power, port, lead]) in
+        for (machine, [workers, queue, wake, awake, sleeps, power, port, lead]) in
             [(&self.small, SMALL_KEYS), (&self.big, BIG_KEYS)]
         {
             within(workers, machine.workers as u64, 1, 4096)?;
             within(queue, machine.queue as u64, 0, 1 << 20)?;
             within(wake, machine.wake_timeout_ms, 1, HOUR_MS)?;
+            within(awake, machine.least_awake_ms, 0, 24 * HOUR_MS)?;
+            within(sleeps, u64::from(machine.sleeps_per_day.unwrap_or(1)), 1, 86_400)?;
             machine.power.check().map_err(|message| (power, message))?;
             if let Some(announce) = &machine.announce {
                 within(port, u64::from(announce.port), 1, u64::from(u16::MAX))?;
@@ -406,18 +423,22 @@ impl Config {
 }
 
 const HOUR_MS: u64 = 3_600_000;
-const SMALL_KEYS: [&str; 6] = [
+const SMALL_KEYS: [&str; 8] = [
     "small.workers",
     "small.queue",
     "small.wake_timeout_ms",
+    "small.least_awake_ms",
+    "small.sleeps_per_day",
     "small.power",
     "small.announce.port",
     "small.announce.lead_us",
 ];
-const BIG_KEYS: [&str; 6] = [
+const BIG_KEYS: [&str; 8] = [
     "big.workers",
     "big.queue",
     "big.wake_timeout_ms",
+    "big.least_awake_ms",
+    "big.sleeps_per_day",
     "big.power",
     "big.announce.port",
     "big.announce.lead_us",
@@ -514,6 +535,7 @@ mod tests {
                 "s.toml:2: workload: found without `mach",
             ),
             ("[big]", "[set]\nx = 1\n[big]", "s.toml:5: set: found without `machine`"),
+            ("[big]", "sleeps_per_day = 0\n[big]", "s.toml:5: small.sleeps_per_day: found 0"),
             ("[big]", "x = 1\n[big]", "s.toml:5: unknown field `x`"),
             ("[big]", "[health]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[limits]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),

@@ -46,6 +46,9 @@ mod pace;
 mod pipe;
 mod power;
 mod report;
+mod rest;
+#[cfg(test)]
+mod rest_tests;
 mod shared;
 mod steps;
 mod stream;
@@ -112,7 +115,7 @@ impl Steer {
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let (modelled, watts) = (watts.is_some(), watts.unwrap_or_default());
         let machines = [(&config.small, watts[0]), (&config.big, watts[1])]
-            .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
+            .map(|(m, watts)| Machine::new(m.workers, m.queue, watts).resting(m.bounds().2));
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
         budget::raise(&config);
@@ -153,7 +156,7 @@ impl Steer {
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         self.change_access(config.access_log.as_ref())?;
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
-        let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
+        let bounds = [&config.small, &config.big].map(config::Machine::bounds);
         let fall = config.health.fall;
         config.exposed().iter().for_each(|line| self.shared.warn(line));
         budget::raise(&config);

@@ -117,6 +117,14 @@ impl Meter {
         }
     }
 
+    /// Books the time up to an earlier moment than now, if it is later than the last call's.
+    #[inline]
+    pub fn spent_until(&mut self, edge: Time, state: State, in_service: usize) {
+        if edge > self.since {
+            self.spent(edge, state, in_service);
+        }
+    }
+
     /// Other watts from now on, up to which all was told by [`Meter::spent`].
     pub fn set_watts(&mut self, watts: Watts) {
         self.posted = self.rows();

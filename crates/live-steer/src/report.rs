@@ -134,7 +134,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
             machine.book(now);
             MachineReport {
                 address: addresses[side as usize].clone(),
-                state: machine.state,
+                state: if machine.is_held(now) { State::On } else { machine.state },
                 in_service: machine.in_service,
                 waiting: machine.queue.len(),
                 counts: machine.counts,

@@ -6,7 +6,7 @@ use crate::steer::Report as SteerReport;
 /// Counts of a machine behind a proxy: name, help, where it stands.
 type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
 
-const MACHINE_COUNTS: [MachineCount; 10] = [
+const MACHINE_COUNTS: [MachineCount; 11] = [
     ("served", "Requests answered", |m| m.counts.served),
     ("failed", "Attempts that failed", |m| m.counts.failed),
     ("retried", "Attempts that were made again", |m| m.counts.retried),
@@ -15,6 +15,7 @@ const MACHINE_COUNTS: [MachineCount; 10] = [
     ("resteered", "Requests that went to the other machine", |m| m.counts.resteered),
     ("wakes", "Times that it was asked to wake", |m| m.counts.wakes),
     ("sleeps", "Times that it was asked to sleep", |m| m.counts.sleeps),
+    ("spared", "Sleeps that were put off until they were wanted no more", |m| m.counts.spared),
     ("power_failures", "Times that waking or sending to sleep failed", |m| m.counts.power_failures),
     ("losses", "Times that it could not be reached any more", |m| m.counts.losses),
 ];
