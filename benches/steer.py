@@ -3,8 +3,10 @@
     benches/steer.py [--seconds 3] [--repeats 3] [--connections 32] [--workers 32] [--bytes 512]
 
 For each repeat and proxy in turn: ``wrk`` at full speed. CPU seconds are those of the proxy's own
-process, user and system. Ratios are of medians. HAProxy takes ``balance first`` with a ``maxconn``
-for each server, which is the same rule as halfwink's hybrid policy without sleep.
+process, user and system. Ratios are medians of the ratios in each repeat. HAProxy takes ``balance
+first`` with a ``maxconn`` for each server, which is the same rule as halfwink's hybrid policy
+without sleep. With ``--access-log`` the proxy stands beside itself: without an access log, and with
+one of each format.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ backend both
 HALFWINK = """schema = 1
 listen = "127.0.0.1:{port}"
 policy = "always-on:threshold={workers}"
+{more}
 [small]
 address = "{small}"
 workers = {workers}
@@ -114,8 +117,9 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--workers", type=int, default=32)
     parser.add_argument("--bytes", type=int, default=512, help="of a response's body")
+    parser.add_argument("--access-log", action="store_true", help="beside itself, with and without")
     args = parser.parse_args()
-    for program in map(programs.find, ("haproxy", "wrk")):
+    for program in map(programs.find, ("wrk",) if args.access_log else ("haproxy", "wrk")):
         if program.path is None:
             raise SystemExit(program.missing)
     found: dict[str, list[dict[str, float]]] = {}
@@ -126,18 +130,22 @@ def main() -> None:
         for n in ("small", "big"):
             (folder / n / "html" / "body").write_bytes(b"x" * args.bytes)
         ports, pids = {}, {}
-        for proxy, text, words in (
-            ("haproxy", HAPROXY, ["haproxy", "-db", "-f"]),
-            ("halfwink", HALFWINK, [sys.executable, "-m", "halfwink", "live", "steer"]),
-        ):
+        ours = [sys.executable, "-m", "halfwink", "live", "steer"]
+        proxies = [("haproxy", HAPROXY, ["haproxy", "-db", "-f"]), ("halfwink", HALFWINK, ours)]
+        if args.access_log:
+            proxies = [(name, HALFWINK, ours) for name in ("none", "combined", "json")]
+        for proxy, text, words in proxies:
             port, config = free_port(), folder / f"{proxy}.conf"
-            config.write_text(text.format(port=port, small=small, big=big, workers=args.workers))
+            more = f'access_log = {{ file = "{proxy}.access", format = "{proxy}" }}'
+            keys = {"port": port, "small": small, "big": big, "workers": args.workers}
+            keys["more"] = more if proxy in ("combined", "json") else ""
+            config.write_text(text.format(**keys))
             log = folder / f"{proxy}.log"
             ports[proxy] = port
             pids[proxy] = stack.enter_context(running([*words, str(config)], port, log))
         ports["nginx"] = int(small.rpartition(":")[2])
         for _ in range(args.repeats):
-            for proxy in ("nginx", "haproxy", "halfwink"):
+            for proxy in ports:
                 before = cpu_s(pids[proxy]) if proxy in pids else 0.0
                 run = load(ports[proxy], "/body", args.seconds, args.connections)
                 run["per_s"] = run["requests"] / args.seconds
@@ -149,9 +157,16 @@ def main() -> None:
         proxy: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
         for proxy, runs in found.items()
     }
-    ours, peer = medians["halfwink"], medians["haproxy"]
-    ratios = {key: ours[key] / peer[key] for key in ("per_cpu_s", "per_s", "p99_s")}
-    print(json.dumps({"medians": medians, "halfwink_over_haproxy": ratios}, indent=2))
+    peer = "none" if args.access_log else "haproxy"
+    ratios = {
+        f"{proxy}_over_{peer}": {
+            key: statistics.median(a[key] / b[key] for a, b in zip(runs, found[peer], strict=True))
+            for key in ("per_cpu_s", "per_s", "p99_s")
+        }
+        for proxy, runs in found.items()
+        if proxy not in (peer, "nginx")
+    }
+    print(json.dumps({"medians": medians, **ratios}, indent=2))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ class LiveProgram:
     def report(self) -> dict[str, Any]:
         """Counts and measured times since the start.
 
-        ``modelled``: joules and watts of the described machines, which nothing measures;
+        ``modelled``: joules and watts of the described machines, which nothing measures; None if
+        the description names no machine;
         ``measured``: joules and watts of this machine by each of its ``meters`` (RAPL; packages
         hold their parts, so they are not to be added up), and what is ``missing``;
         ``ledger``: the same by component, state, mode and cause, and why it does not balance, if
@@ -71,6 +72,17 @@ class LiveProgram:
             HalfwinkError: the description is invalid; then nothing changes.
         """
         return self._program.reload(str(path or self.path))
+
+    def reopen(self) -> str | None:
+        """Opens logs that logrotate renames by their names again.
+
+        Returns:
+            A line to say; None if the program writes no such log.
+
+        Raises:
+            RunError: a file cannot be opened; lines go to the old one.
+        """
+        return None
 
     def stop(self) -> None:
         """Does what has arrived, takes nothing more, and ends.
@@ -103,7 +115,7 @@ def ledger_frame(report: Mapping[str, Any]) -> pl.DataFrame:
 
     Returns:
         Columns ``component``, ``state``, ``mode``, ``cause``, ``time_s`` (measured), ``energy_j``
-        (modelled).
+        (modelled; missing if the description names no machine).
     """
     kinds = {"text": pl.String, "integer": pl.Int64, "real": pl.Float64}
     columns = report["tables"]["ledger"]

@@ -43,6 +43,10 @@ class LiveSteer(LiveProgram):
         self._steer = _core.LiveSteer(library(), str(path), log=to)
         super().__init__(self._steer, path)
 
+    def reopen(self) -> str | None:
+        """Opens the access log by its name again: see :meth:`LiveProgram.reopen`."""
+        return self._steer.reopen()
+
     @property
     def address(self) -> str:
         """Address that it listens on: ``HOST:PORT``."""

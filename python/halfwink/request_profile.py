@@ -31,6 +31,12 @@ from halfwink.preheat import simulate
 from halfwink.results import Results
 from halfwink.service import cumulative
 
+#: Time of the machine in a line of the steering proxy's access log, of either form.
+STEERED = re.compile(
+    r'^\{"time":.*"machine":"(?:small|big)","outcome":"answered",.*"machine_s":([0-9.]+),'
+    r'|^[^ ]+ - - \[.*" (?:small|big) answered [0-9.]+ ([0-9.]+) [0-9.]+$',
+    re.MULTILINE,
+)
 #: With more requests under way in the mean than this, latencies hold waits for others.
 ALONE = 0.2
 #: Contents that sleeps lose, one depth after the other.
@@ -373,12 +379,17 @@ def stated_profile(
 
 def read_times(file: Path, unit: str | None = None) -> list[float]:
     """Response times of a log, in microseconds: a CSV whose head names them (``response_time_ms``,
-    ``duration_us``), or one number a line.
+    ``duration_us``), or one number a line. Of an access log of ``halfwink live steer`` the times of
+    the machines, of requests that were answered.
 
     Raises:
         HalfwinkError: there are none, or of no known unit.
     """
-    rows = list(csv.reader(read_text(file).splitlines()))
+    text = read_text(file)
+    served = [float(a or b) * UNITS_US["s"] for a, b in STEERED.findall(text)]
+    if served:
+        return served
+    rows = list(csv.reader(text.splitlines()))
     head = rows[0] if rows else []
     column = next((n for n, cell in enumerate(head) if TIMES.search(cell)), None)
     if column is not None:

@@ -44,8 +44,10 @@ retries = 2
 
 
 def describe(folder: Path, small: str, big: str, **more: str) -> Path:
-    """Writes a description; ``more``: top, small_more, big_more, health, limits."""
-    words = dict.fromkeys(("top", "small_more", "big_more", "health", "limits"), "") | more
+    """Writes a description; ``more``: machine, top, small_more, big_more, health, limits."""
+    words = dict.fromkeys(("top", "small_more", "big_more", "health", "limits"), "")
+    words |= {"machine": 'machine = "niccolini"'} | more
+    words["top"] = "\n".join(filter(None, (words.pop("machine"), words["top"])))
     path = folder / "steer.toml"
     path.write_text(SHORT.format(small=small, big=big, **words))
     return path

@@ -124,7 +124,7 @@ def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
         (("schema = 1", "schema = 3"), [], "steer.toml:1: schema: found 3, expected 1"),
         (("workers = 2", "wrokers = 2"), [], "steer.toml:6: unknown field `wrokers`"),
         (("schema = 1", 'schema = 1\npolicy = "hybird"'), [], "`hybird`"),
-        (("schema = 1", 'schema = 1\nmachine = "niccolin"'), [], "niccolin"),
+        (('"niccolini"', '"niccolin"'), [], "niccolin"),
         (("", ""), ["--metrics", "nowhere"], "--metrics nowhere: expected HOST:PORT"),
         (("", ""), ["--library", "/nowhere"], "--library /nowhere: expected a folder"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -35,7 +34,6 @@ from steer_bed import (
 )
 
 from halfwink import replay
-from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
 from halfwink.live_steer import LiveSteer
 
@@ -523,62 +521,6 @@ def test_command_line(tmp_path: Path, halfwink: Halfwink):
     done = halfwink("live", "steer", str(path))
     assert done.status == 2
     assert done.complaint == f"{path}:1: schema: found 3, expected 1"
-
-
-def powercap(sysfs: Path, energy_uj: int) -> Path:
-    """A package and its cores as Linux shows them; the package's counter."""
-    for name, title in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core")):
-        domain = sysfs / "class/powercap" / name
-        domain.mkdir(parents=True)
-        (domain / "name").write_text(f"{title}\n")
-        (domain / "max_energy_range_uj").write_text("65532610987\n")
-        (domain / "energy_uj").write_text(f"{energy_uj}\n")
-    return sysfs / "class/powercap/intel-rapl:0/energy_uj"
-
-
-def test_measured_joules_stand_beside_modelled_ones(
-    tmp_path: Path, pair: tuple[Recorder, Recorder], monkeypatch: pytest.MonkeyPatch
-):
-    # Two joules before the counter comes round, and one behind it.
-    counter = powercap(tmp_path / "sys", 65532610987 - 2_000_000)
-    monkeypatch.setenv("HALFWINK_SYSFS", str(tmp_path / "sys"))
-    with LiveSteer(describe(tmp_path, *(r.address for r in pair))) as steer:
-        counter.write_text("1000000\n")
-        report = steer.report()
-        text = steer.metrics()
-        lines = measured_lines(report)
-        shutil.rmtree(counter.parent)
-        gone = measured_lines(steer.report())
-    package, cores = report["measured"]["meters"]
-    assert (package["meter"], package["energy_j"]) == ("RAPL package-0", 3.0)
-    assert (cores["meter"], cores["energy_j"]) == ("RAPL package-0 core", 0.0)
-    assert report["measured"]["missing"] is None
-    assert "energy_j" in report["modelled"]
-    assert lines[0].startswith("measured (RAPL package-0): ")
-    assert lines[0].endswith("3.0 J, all programs")
-    assert ["not to the end: " in line for line in gone] == [True, False]
-    assert 'halfwink_measured_energy_joules_total{meter="RAPL package-0"} 3\n' in text
-    assert "halfwink_modelled_energy_joules_total" in text
-
-
-def test_without_a_meter_nothing_is_measured(
-    tmp_path: Path, pair: tuple[Recorder, Recorder], halfwink: Halfwink
-):
-    path = describe(tmp_path, *(r.address for r in pair))
-    empty = {"HALFWINK_SYSFS": str(tmp_path)}
-    done = halfwink("live", "steer", str(path), "--seconds", "0.1", env=empty)
-    assert done.status == 0
-    assert done.err.count("not measured: ") == 1
-    assert "measured (RAPL" not in done.err + done.out
-    done = halfwink("live", "steer", str(path), "--seconds", "0.1", "--json", env=empty)
-    assert done.json()["measured"]["meters"] == []
-    found = {f["what"]: f for f in halfwink("doctor", "--json", env=empty).json()["findings"]}
-    assert not found["energy meter"]["present"]
-    assert found["energy meter"]["fix"]
-    powercap(tmp_path, 5)
-    found = {f["what"]: f for f in halfwink("doctor", "--json", env=empty).json()["findings"]}
-    assert found["energy meter"]["present"]
-    assert found["energy meter"]["detail"] == "RAPL package-0, RAPL package-0 core"
 
 
 def test_many_streams(tmp_path: Path, pair: tuple[Recorder, Recorder]):

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from steer_bed import (
@@ -283,3 +284,53 @@ def test_metrics_hold_histograms_and_as_many_series_whatever_was_in_service(
     assert 0 < served <= sum_s
     # A series for each number of requests in service would grow without a bound.
     assert len(quiet.splitlines()) == len(text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("bounds", "real"),
+    [("", None), ("sleeps_per_day = 2", 2), ("least_awake_ms = 3600000", 0)],
+)
+def test_sleeps_are_bounded_whatever_the_policy_wants(
+    tmp_path: Path, bounds: str, real: int | None
+):
+    def answer(_request: bytes, peer: socket.socket) -> None:
+        time.sleep(0.02)
+        peer.sendall(OK)
+
+    done = tmp_path / "done"
+    done.touch()
+    words = {what: f'["sh", "-c", "echo {what} >> {done}"]' for what in ("sleep", "wake")}
+    power = ", ".join(f"{what} = {command}" for what, command in words.items())
+    with Recorder(answer) as small, Recorder(answer) as big:
+        path = describe(
+            tmp_path,
+            small.address,
+            big.address,
+            top="policy = 'hybrid:threshold=1'",
+            big_more=f'power = {{ kind = "command", {power} }}\n{bounds}',
+        )
+        log = tmp_path / "log.jsonl"
+        with LiveSteer(path, log=log) as steer:
+
+            def down() -> int:
+                return done.read_text().split().count("sleep")
+
+            def rests() -> dict[str, Any] | None:
+                """The big machine, once the policy wants it asleep and it is, or stays on."""
+                now = steer.report()["machines"]["big"]
+                state = "asleep" if real is None or now["sleeps"] <= real else "on"
+                wanted = now["sleeps"] == now["wakes"] + 1 and now["state"] == state
+                return now if wanted and now["in_service"] == now["waiting"] == 0 else None
+
+            machine = wait_until(rests)
+            # A burst wakes it once, or more often where its requests come apart.
+            while machine["sleeps"] < 7:
+                assert at_once(steer.address, 6) == {200: 6}
+                machine = wait_until(rests)
+            text = steer.metrics()
+            assert down() == (machine["sleeps"] if real is None else real)
+    # The last one is put off still.
+    assert machine["spared"] == (0 if real is None else machine["sleeps"] - real - 1)
+    assert f'halfwink_machine_spared_total{{machine="big"}} {machine["spared"]}\n' in text
+    assert (machine["residency"]["asleep_s"] > 0) == (real != 0)
+    assert replay(log).first_difference is None

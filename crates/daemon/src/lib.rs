@@ -30,6 +30,7 @@ pub mod steer;
 use std::path::Path;
 
 use halfwink_live::program::config::plain;
+use halfwink_techniques::Descriptions;
 use serde_json::Value;
 
 /// Reason why a program does not run.
@@ -49,6 +50,10 @@ impl Error {
     }
 }
 
+/// The descriptions of machines, or why there are none: only a program whose description names a
+/// machine needs them.
+pub type Library = Result<Descriptions, Error>;
+
 /// A live program at work.
 pub trait Program: Send + Sync {
     /// Counts and times since the start, measured; joules and watts, modelled.
@@ -62,6 +67,15 @@ pub trait Program: Send + Sync {
     /// # Errors
     /// What is wrong, or can only change by a restart; then nothing changes.
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error>;
+
+    /// Opens files that logrotate renames by their names again; a line to say, or none if the
+    /// program writes no such file.
+    ///
+    /// # Errors
+    /// A file cannot be opened; then all stays as it was.
+    fn reopen(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
 
     /// Ends in good order: what has come is carried first. Its event log, if it has one, is ended
     /// too.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::log::Log;
 use crate::shown::{json, shown, values};
-use crate::{openmetrics, Error, Program};
+use crate::{openmetrics, Error, Library, Program};
 
 /// assumption: length of a frame that the model takes for the activity of memory and ports; nothing
 /// here counts bytes.
@@ -108,8 +108,8 @@ fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
 ///
 /// # Errors
 /// The file, the line and what was expected.
-pub fn check(library: &Descriptions, path: &Path) -> Result<(), Error> {
-    described(library, path).map(drop)
+pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
+    described(library.as_ref().map_err(Clone::clone)?, path).map(drop)
 }
 
 impl Router {
@@ -118,7 +118,8 @@ impl Router {
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(library: &Descriptions, path: &Path, log: Option<&Path>) -> Result<Router, Error> {
+    pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Router, Error> {
+        let library = library.as_ref().map_err(Clone::clone)?;
         let Described { config, model, policy, header } = described(library, path)?;
         let set = shown(&values(&config.set));
         let (log, tap) = Log::begin(log, &header)?;
@@ -167,7 +168,7 @@ impl Router {
         let run = Run {
             unit_of_work: "packets",
             units: live.sent,
-            machine: &config.machine,
+            machine: Some(&config.machine),
             technique: &config.policy,
             set: self.set.clone(),
             latency: live.latency,

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::http::Metrics;
 use crate::notify::Manager;
-use crate::{Error, Program};
+use crate::{Error, Library, Program};
 
 /// Between two looks whether all threads are alive.
 const LOOK: Duration = Duration::from_secs(2);
@@ -60,9 +60,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Functions of one kind of program.
 pub struct Kind {
     /// Checks a description.
-    pub check: fn(&Descriptions, &Path) -> Result<(), Error>,
+    pub check: fn(&Library, &Path) -> Result<(), Error>,
     /// Begins, with a file for its log if there is to be one; a line to say, if there is any.
-    pub begin: fn(&Descriptions, &Path, Option<&Path>) -> Result<Begun, Error>,
+    pub begin: fn(&Library, &Path, Option<&Path>) -> Result<Begun, Error>,
 }
 
 /// A program that has begun, and what to say of it.
@@ -87,7 +87,7 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
             eprintln!("{}: {text}", name());
         }
     };
-    let library = Descriptions::new(root(options.library.as_deref())?);
+    let library = root(options.library.as_deref()).map(Descriptions::new);
     if options.check {
         (kind.check)(&library, &options.config)?;
         say(&format!("{}: well", options.config.display()));
@@ -104,6 +104,10 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     });
     let metrics = metrics.transpose()?;
     metrics.iter().for_each(|m| say(&format!("metrics: http://{}/metrics", m.address())));
+    if program.report()["modelled"].is_null() {
+        let file = options.config.display();
+        say(&format!("energy is not reported: machine = \"NAME\" in {file} adds modelled watts"));
+    }
     say("ready");
     manager.ready(greeting.as_deref().unwrap_or("ready"));
     until_told(&*program, &signals, options, &mut manager);
@@ -133,8 +137,8 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
 
-/// Signals to end or to reload, as they come. SIGUSR1 and SIGUSR2 change nothing: their default
-/// action would leave machines asleep.
+/// Signals to end, to reload, or to open logs again, as they come. SIGUSR2 changes nothing: its
+/// default action would leave machines asleep.
 fn signals() -> Result<Receiver<i32>, Error> {
     let wrong = |e: std::io::Error| Error::Run(format!("signals: {e}"));
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(wrong)?;
@@ -164,9 +168,8 @@ fn until_told(
                 let now = reload(program, &options.config);
                 manager.ready(&now);
             }
-            Ok(SIGUSR1 | SIGUSR2) => {
-                eprintln!("{}: SIGUSR1 and SIGUSR2 change nothing; SIGHUP reloads", name());
-            }
+            Ok(SIGUSR1) => reopen(program),
+            Ok(SIGUSR2) => eprintln!("{}: SIGUSR2 changes nothing; SIGHUP reloads", name()),
             Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -188,6 +191,16 @@ fn reload(program: &dyn Program, path: &Path) -> String {
     };
     eprintln!("{}: {now}", name());
     now
+}
+
+/// Opens logs again. The result is always printed, since the sender of SIGUSR1 waits for it.
+fn reopen(program: &dyn Program) {
+    let said = match program.reopen() {
+        Ok(Some(said)) => said,
+        Ok(None) => "SIGUSR1 changes nothing without an access log; SIGHUP reloads".to_owned(),
+        Err(error) => format!("{error}; lines go to the old file"),
+    };
+    eprintln!("{}: {said}", name());
 }
 
 /// The folder that holds `machines`: as said, or the first above the program that does.

@@ -10,17 +10,17 @@ use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
 use halfwink_policy::steering::{Side, SteeringPolicy};
 use halfwink_techniques::server::{read, Model};
-use halfwink_techniques::{Choice, Descriptions};
+use halfwink_techniques::Choice;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::Log;
 use crate::shown::{json, shown, values};
-use crate::{openmetrics, Error, Program};
+use crate::{openmetrics, Error, Library, Program};
 
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
-    library: Descriptions,
+    library: Library,
     steer: live::Steer,
     /// Locked by a reload: one at a time. A report never waits for it, nor for a drain.
     changing: Mutex<()>,
@@ -48,22 +48,33 @@ struct Described {
     policy: SteeringPolicy,
     /// Header from which the same policy can be made again.
     header: Header,
-    watts: [live::Watts; 2],
+    /// Watts of both machines, if the description names a machine.
+    watts: Option<[live::Watts; 2]>,
 }
 
-fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
+/// Workload that requests resemble where a description names none.
+const WORKLOAD: &str = "readfile";
+
+fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
-    let set = values(&config.set);
-    let model = read(library, &config.machine, &set).map_err(Error::input)?.model;
     let technique = Choice::parse("server", &config.policy).map_err(Error::input)?;
-    let service = model.named_service(&config.workload).map_err(Error::input)?;
+    let header = Header::new("live steer", Family::Steering, &technique.to_string());
+    let Some(machine) = &config.machine else {
+        let policy = technique.steering_alone().map_err(Error::input)?;
+        return Ok(Described { config, policy, header, watts: None });
+    };
+    let library = library.as_ref().map_err(Clone::clone)?;
+    let set = values(&config.set);
+    let model = read(library, machine, &set).map_err(Error::input)?.model;
+    let workload = config.workload.as_deref().unwrap_or(WORKLOAD);
+    let service = model.named_service(workload).map_err(Error::input)?;
     let policy = technique.steering(&model, &service).map_err(Error::input)?;
-    let header = Header::new("live steer", Family::Steering, &technique.to_string())
-        .on(&config.machine, &config.workload)
+    let header = header
+        .on(machine, workload)
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
     let watts = [(Side::Small, config.small.workers), (Side::Big, config.big.workers)]
         .map(|(side, workers)| watts(&model, side, workers));
-    Ok(Described { config, policy, header, watts })
+    Ok(Described { config, policy, header, watts: Some(watts) })
 }
 
 fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {
@@ -75,7 +86,7 @@ fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {
 ///
 /// # Errors
 /// The file, the line and what was expected.
-pub fn check(library: &Descriptions, path: &Path) -> Result<(), Error> {
+pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
     described(library, path).map(drop)
 }
 
@@ -84,7 +95,7 @@ impl Steer {
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(library: &Descriptions, path: &Path, log: Option<&Path>) -> Result<Steer, Error> {
+    pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Steer, Error> {
         let Described { config, policy, header, watts } = described(library, path)?;
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
@@ -105,7 +116,7 @@ impl Steer {
         let run = Run {
             unit_of_work: "requests",
             units: live.machines.values().map(|machine| machine.counts.served).sum(),
-            machine: &config.machine,
+            machine: config.machine.as_deref(),
             technique: &config.policy,
             set: shown(&values(&config.set)),
             latency: live.total,
@@ -135,6 +146,13 @@ impl Program for Steer {
             && before.workload == config.workload
             && before.set == config.set;
         self.steer.reload(config, watts, (!same).then_some((policy, header))).map_err(Error::Input)
+    }
+
+    fn reopen(&self) -> Result<Option<String>, Error> {
+        let config = self.steer.config();
+        let file = config.access_log.iter().map(|log| log.file.display()).next();
+        let opened = self.steer.reopen().map_err(Error::Run)?;
+        Ok(file.filter(|_| opened).map(|file| format!("opened access log {file} again")))
     }
 
     fn stop(&self) -> Result<(), Error> {

@@ -66,13 +66,14 @@ fn a_log_grows_while_its_proxy_runs_and_says_all_that_a_replay_needs() {
         let (small, big) = (machine(), machine());
         let text = format!(
             "schema = 1\nlisten = \"127.0.0.1:0\"\npolicy = \"{policy}\"\n\
+             machine = \"niccolini\"\n\
              [small]\naddress = \"{small}\"\nworkers = 2\n[big]\naddress = \"{big}\"\n\
              workers = 4\n[health]\ninterval_ms = 0\n[set]\n\"big.wake_ms\" = 12.5\n"
         );
         std::fs::write(&path, text).unwrap();
     };
     describe("hybrid:threshold=3");
-    let steer = Steer::start(&library(), &path, Some(&log)).unwrap();
+    let steer = Steer::start(&Ok(library()), &path, Some(&log)).unwrap();
     (0..5).for_each(|_| ask(&steer.address()));
     let end = Instant::now() + Duration::from_secs(120);
     let lines = || std::fs::read_to_string(&log).unwrap().lines().count();
@@ -118,9 +119,9 @@ fn a_disk_that_fails_ends_no_proxy_and_is_said_at_its_end() {
     );
     std::fs::write(&path, text).unwrap();
     let nowhere = folder.path().join("none/log.jsonl");
-    let refused = Steer::start(&library(), &path, Some(&nowhere)).err().unwrap().to_string();
+    let refused = Steer::start(&Ok(library()), &path, Some(&nowhere)).err().unwrap().to_string();
     assert!(refused.ends_with("none/log.jsonl: No such file or directory (os error 2)"));
-    let steer = Steer::start(&library(), &path, Some(Path::new("/dev/full"))).unwrap();
+    let steer = Steer::start(&Ok(library()), &path, Some(Path::new("/dev/full"))).unwrap();
     ask(&steer.address());
     std::thread::sleep(Duration::from_millis(60));
     ask(&steer.address());

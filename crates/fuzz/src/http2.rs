@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use halfwink_engine::Input;
-use halfwink_live_steer::{Config, Steer, Watts};
+use halfwink_live_steer::{Config, Steer};
 use halfwink_policy::steering::AlwaysOn;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -23,8 +23,7 @@ fn proxy() -> &'static Steer {
         let text = "schema = 1\nlisten = \"127.0.0.1:0\"\nthreads = 1\n\
              [small]\naddress = \"127.0.0.1:1\"\n[big]\naddress = \"127.0.0.2:1\"\n";
         let config = Config::parse(&Input::new("x.toml", text), Path::new("")).expect("ours");
-        let watts = [Watts::default(); 2];
-        Steer::start(config, Box::new(AlwaysOn::new(1)), watts, None).expect("loopback")
+        Steer::start(config, Box::new(AlwaysOn::new(1)), None, None).expect("loopback")
     })
 }
 

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_live::program::config::{exposed, read};
+use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
+use super::access::AccessLog;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
 use super::power::Power;
+use super::rest::Rest;
 
 /// A steering proxy, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -32,15 +35,16 @@ pub struct Config {
     #[serde(default = "default_policy")]
     pub policy: String,
     /// The pair of the library whose watts the virtual power meter takes, and whose values
-    /// policies take.
-    #[serde(default = "default_machine")]
-    pub machine: String,
-    /// Workload of the model that the requests resemble, for policies that need service times.
-    #[serde(default = "default_workload")]
-    pub workload: String,
-    /// Values of it to set: path and value.
+    /// policies take. Without one, energy is not reported.
+    pub machine: Option<String>,
+    /// Workload of that machine that the requests resemble, for policies that need service times
+    /// (default: `readfile`).
+    pub workload: Option<String>,
+    /// Values of that machine to set: path and value.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
+    /// Access log: a line for each request.
+    pub access_log: Option<AccessLog>,
     /// Certificate and key; without, it speaks in clear text.
     pub tls: Option<Tls>,
     /// Description of the small machine.
@@ -100,6 +104,11 @@ pub struct Machine {
     /// A wake-up that takes longer has failed, in milliseconds.
     #[serde(default = "default_wake_timeout_ms")]
     pub wake_timeout_ms: u64,
+    /// Least time awake between two sleeps, in milliseconds.
+    #[serde(default)]
+    pub least_awake_ms: u64,
+    /// Sleeps in a day, at most; without it, any number.
+    pub sleeps_per_day: Option<u32>,
     /// Daemon that is notified of each request before it is sent: a preheating daemon.
     pub announce: Option<Announce>,
 }
@@ -112,6 +121,14 @@ pub enum Address {
     Tcp(std::net::SocketAddr),
     /// A socket of this machine.
     Unix(PathBuf),
+}
+
+impl Machine {
+    /// Returns its bounds: requests in service, requests that wait, and how often it sleeps.
+    pub(super) fn bounds(&self) -> (usize, usize, Rest) {
+        let least_awake = Time(self.least_awake_ms * 1_000_000_000);
+        (self.workers, self.queue, Rest { least_awake, per_day: self.sleeps_per_day })
+    }
 }
 
 impl TryFrom<String> for Address {
@@ -272,14 +289,6 @@ fn default_policy() -> String {
     "hybrid".to_owned()
 }
 
-fn default_machine() -> String {
-    "niccolini".to_owned()
-}
-
-fn default_workload() -> String {
-    "readfile".to_owned()
-}
-
 const fn default_threads() -> usize {
     1
 }
@@ -316,6 +325,9 @@ impl Config {
         let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
         budget::check(&config, budget::most())
             .map_err(|(key, message)| input.error_at_key(key, &message))?;
+        if let Some(log) = &config.access_log {
+            log.check().map_err(|message| input.error_at_key("access_log.file", &message))?;
+        }
         Ok(config)
     }
 
@@ -329,6 +341,11 @@ impl Config {
         if let Some(tls) = &mut config.tls {
             tls.cert = folder.join(&tls.cert);
             tls.key = folder.join(&tls.key);
+        }
+        if let Some(log) = &mut config.access_log {
+            if log.file.as_os_str() != "-" {
+                log.file = folder.join(&log.file);
+            }
         }
         for (at, machine) in [("small", &config.small), ("big", &config.big)].iter().enumerate() {
             let (name, Machine { announce: Some(announce), .. }) = machine else { continue };
@@ -350,12 +367,24 @@ impl Config {
     fn check(&self) -> Result<(), Wrong> {
         within("schema", u64::from(self.schema), 1, 1)?;
         within("threads", self.threads as u64, 1, 256)?;
-        if self.mode == Mode::Tcp && self.tls.is_some() {
-            return Err(("tls", "found with mode tcp, expected only with mode http".to_owned()));
+        let of_http = [("tls", self.tls.is_some()), ("access_log", self.access_log.is_some())];
+        if let Some((key, _)) = of_http.iter().find(|(_, is_there)| *is_there) {
+            if self.mode == Mode::Tcp {
+                return Err((key, "found with mode tcp, expected only with mode http".to_owned()));
+            }
         }
         if self.small.address == self.big.address {
             let message = format!("found {} twice, expected two servers", self.big.address);
             return Err(("big.address", message));
+        }
+        if self.machine.is_none() {
+            let message = "found without `machine`, of which it is a part".to_owned();
+            if self.workload.is_some() {
+                return Err(("workload", message));
+            }
+            if !self.set.is_empty() {
+                return Err(("set", message));
+            }
         }
         self.check_machines()?;
         let health = &self.health;
@@ -375,12 +404,14 @@ impl Config {
     }
 
     fn check_machines(&self) -> Result<(), Wrong> {
-        for (machine, [workers, queue, wake, power, port, lead]) in
+        for (machine, [workers, queue, wake, awake, sleeps, power, port, lead]) in
             [(&self.small, SMALL_KEYS), (&self.big, BIG_KEYS)]
         {
             within(workers, machine.workers as u64, 1, 4096)?;
             within(queue, machine.queue as u64, 0, 1 << 20)?;
             within(wake, machine.wake_timeout_ms, 1, HOUR_MS)?;
+            within(awake, machine.least_awake_ms, 0, 24 * HOUR_MS)?;
+            within(sleeps, u64::from(machine.sleeps_per_day.unwrap_or(1)), 1, 86_400)?;
             machine.power.check().map_err(|message| (power, message))?;
             if let Some(announce) = &machine.announce {
                 within(port, u64::from(announce.port), 1, u64::from(u16::MAX))?;
@@ -392,18 +423,22 @@ impl Config {
 }
 
 const HOUR_MS: u64 = 3_600_000;
-const SMALL_KEYS: [&str; 6] = [
+const SMALL_KEYS: [&str; 8] = [
     "small.workers",
     "small.queue",
     "small.wake_timeout_ms",
+    "small.least_awake_ms",
+    "small.sleeps_per_day",
     "small.power",
     "small.announce.port",
     "small.announce.lead_us",
 ];
-const BIG_KEYS: [&str; 6] = [
+const BIG_KEYS: [&str; 8] = [
     "big.workers",
     "big.queue",
     "big.wake_timeout_ms",
+    "big.least_awake_ms",
+    "big.sleeps_per_day",
     "big.power",
     "big.announce.port",
     "big.announce.lead_us",
@@ -470,6 +505,7 @@ mod tests {
             (config.policy.as_str(), config.threads, config.mode),
             ("hybrid", 1, Mode::Http)
         );
+        assert_eq!((config.machine, config.workload), (None, None));
         assert_eq!((config.small.workers, &config.big.power), (4, &Power::default()));
         assert_eq!(config.big.address, Address::Unix("/run/b".into()));
         assert_eq!(config.big.address.to_string(), "unix:/run/b");
@@ -493,11 +529,25 @@ mod tests {
             ("[big]", "power = { kind = \"nap\" }\n[big]", "s.toml:5: unknown variant `nap`"),
             ("[big]", "power = { kind = \"signal\" }\n[big]", "s.toml:5: small.power: expected"),
             ("[big]", "power = { kind = \"none\", x = 1 }\n[big]", "s.toml:5: "),
+            (
+                "schema = 1",
+                "schema = 1\nworkload = \"x\"",
+                "s.toml:2: workload: found without `mach",
+            ),
+            ("[big]", "[set]\nx = 1\n[big]", "s.toml:5: set: found without `machine`"),
+            ("[big]", "sleeps_per_day = 0\n[big]", "s.toml:5: small.sleeps_per_day: found 0"),
             ("[big]", "x = 1\n[big]", "s.toml:5: unknown field `x`"),
             ("[big]", "[health]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[limits]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[headers]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
             ("[big]", "[tls]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[access_log]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[access_log]\nfile = \"a\"\nformat = \"b\"\n[big]", "s.toml:7: unknown var"),
+            (
+                "schema = 1",
+                "schema = 1\nmode = \"tcp\"\naccess_log = { file = \"-\" }",
+                "s.toml:3: access_log: found with mode tcp",
+            ),
             ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
         ] {
             let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();

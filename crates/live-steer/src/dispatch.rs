@@ -2,7 +2,7 @@
 //! fraction of a microsecond at each arrival and each end.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use halfwink_eventlog::Header;
 use halfwink_policy::steering::{Event, Side, SteeringPolicy};
@@ -13,6 +13,7 @@ use tokio::sync::{oneshot, Notify};
 use super::machine::{Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
 use super::power::Wanted;
+use super::rest::Rest;
 use super::steps::{Inner, Placed};
 use super::EventLog;
 
@@ -142,12 +143,22 @@ impl Dispatch {
     }
 
     /// Returns a machine's state, and the state that the policy wants. A machine that goes down
-    /// stays on while it serves requests that the policy does not know of.
+    /// stays on while it serves requests that the policy does not know of, and while
+    /// its sleep is put off.
     pub fn state(&self, side: Side) -> (State, Wanted) {
         let inner = self.lock();
         let machine = &inner.machines[side as usize];
-        let held = machine.state == State::GoingDown && machine.stray > 0;
+        let held = machine.is_held(self.now());
         (if held { State::Asleep } else { machine.state }, machine.wanted)
+    }
+
+    /// Returns the time for which a machine that goes down stays on, if its sleep is put off.
+    pub fn held(&self, side: Side) -> Option<Duration> {
+        let inner = self.lock();
+        let machine = &inner.machines[side as usize];
+        let left = machine.held.0.saturating_sub(self.now().0);
+        let held = machine.state == State::GoingDown && left > 0;
+        held.then(|| Duration::from_nanos(left.div_ceil(1000)))
     }
 
     /// Records that it sleeps now, or was asked to wake meanwhile. `well` is whether the command
@@ -158,6 +169,9 @@ impl Dispatch {
             machine.counts.power_failures += u64::from(!well);
             if machine.state != State::GoingDown {
                 return;
+            }
+            if well {
+                machine.rest.take(&mut machine.budget, now);
             }
             if machine.wanted == Wanted::Awake {
                 machine.become_(now, State::Waking);
@@ -254,7 +268,7 @@ impl Dispatch {
     /// it is called in the log.
     pub fn change(
         &self,
-        bounds: [(usize, usize); 2],
+        bounds: [(usize, usize, Rest); 2],
         watts: [Watts; 2],
         fall: u32,
         policy: Option<(SteeringPolicy, Header)>,
@@ -262,10 +276,10 @@ impl Dispatch {
         self.with(|inner, now| {
             inner.fall = fall;
             let machines = inner.machines.iter_mut();
-            for ((machine, (workers, room)), watts) in machines.zip(bounds).zip(watts) {
+            for ((machine, (workers, room, rest)), watts) in machines.zip(bounds).zip(watts) {
                 machine.book(now);
                 machine.meter.set_watts(watts);
-                (machine.workers, machine.room) = (workers, room);
+                (machine.workers, machine.room, machine.rest) = (workers, room, rest);
             }
             if let Some((policy, header)) = policy {
                 inner.replace(policy, header, now);

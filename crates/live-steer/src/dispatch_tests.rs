@@ -12,6 +12,7 @@ use super::dispatch::{Dispatch, Place, Ticket, Waiting};
 use super::machine::{Machine, Refusal};
 use super::meter::{State, Watts};
 use super::power::Wanted;
+use super::rest::Rest;
 
 fn policy(threshold: u32) -> SteeringPolicy {
     Box::new(Threshold::new(ThresholdParameters::published(threshold)))
@@ -207,7 +208,12 @@ fn another_policy_takes_over() {
     let second = later(dispatch.arrive());
     dispatch.awake(Side::Big);
     let (second, third) = (wait(second).unwrap(), later(dispatch.arrive()));
-    dispatch.change([(1, 8); 2], [Watts::default(); 2], 2, Some((policy(5), header(5))));
+    dispatch.change(
+        [(1, 8, Rest::default()); 2],
+        [Watts::default(); 2],
+        2,
+        Some((policy(5), header(5))),
+    );
     // It wants the big machine asleep, which still serves somebody it does not know.
     assert_eq!((second.side, load(&dispatch)), (Side::Big, vec![1, 0]));
     assert_eq!(dispatch.state(Side::Big), (State::Asleep, Wanted::Asleep), "held");

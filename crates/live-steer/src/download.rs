@@ -10,6 +10,7 @@ use h2::{Reason, SendStream};
 use http::Response;
 use tokio::sync::Notify;
 
+use super::access::Entry;
 use super::body::Encoder;
 use super::config::{ms, Config};
 use super::dispatch::Ticket;
@@ -70,14 +71,26 @@ impl Live {
     }
 
     /// Sends the answer: what became of it.
-    pub async fn send(&mut self, response: Response<()>, respond: &Respond) -> Outcome {
+    pub async fn send(
+        &mut self,
+        response: Response<()>,
+        respond: &Respond,
+        entry: &mut Entry,
+    ) -> Outcome {
         let bodiless = self.pipe.is_done();
         let sent = lock(respond).send_response(response, bodiless);
         let Ok(mut to) = sent else { return Outcome::ClientGone };
         if bodiless {
             return Outcome::Answered;
         }
-        match poll_fn(|cx| self.poll_send(cx, &mut to)).await {
+        let sent = poll_fn(|cx| {
+            let sent = self.poll_send(cx, &mut to);
+            if self.machine.is_none() {
+                entry.machine_done();
+            }
+            sent
+        });
+        match sent.await {
             Ok(()) => Outcome::Answered,
             Err(Outcome::ClientGone) => Outcome::ClientGone,
             Err(outcome) => {
@@ -211,10 +224,11 @@ impl Live {
         }
     }
 
-    /// Counts what has become of it.
-    pub fn end(mut self, outcome: Outcome) {
+    /// Counts what has become of it; returns the bytes that found room in the client's window.
+    pub fn end(mut self, outcome: Outcome) -> u64 {
         self.let_go(outcome == Outcome::Answered);
         self.lane.shared.count(outcome);
+        self.given
     }
 
     /// Some of the body, or its end.

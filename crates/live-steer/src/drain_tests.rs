@@ -77,7 +77,7 @@ fn shared(config: Config) -> Arc<Shared> {
     let machines =
         [&config.small, &config.big].map(|m| Machine::new(m.workers, m.queue, Watts::default()));
     let policy = Box::new(Always::new(Side::Small));
-    Arc::new(Shared::new(Dispatch::new(policy, None, machines, 2), config, None))
+    Arc::new(Shared::new(Dispatch::new(policy, None, machines, 2), config, None, None))
 }
 
 /// A proxy whose drain has begun before any of its threads ran, with what clients have sent.
@@ -93,7 +93,7 @@ fn late(server: &Server, threads: usize, clients: &[&[u8]]) -> (Steer, Vec<TcpSt
     let sent = sent.collect();
     shared.drain(Instant::now() + Duration::from_secs(120));
     let threads = Mutex::new(threads::start(&shared, listeners).unwrap());
-    (Steer { shared, address, began: [Instant::now(); 2], threads }, sent)
+    (Steer { shared, address, began: [Instant::now(); 2], modelled: true, threads }, sent)
 }
 
 fn rest(mut client: TcpStream) -> String {
@@ -228,7 +228,7 @@ fn what_is_not_answered_in_time_is_refused() {
     let steer = Steer::start(
         config(&server, 0, 1),
         Box::new(Always::new(Side::Small)),
-        [Watts::default(); 2],
+        Some([Watts::default(); 2]),
         None,
     )
     .unwrap();

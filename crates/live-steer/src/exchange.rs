@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use halfwink_policy::steering::Side;
 use tokio::sync::futures::Notified;
 
+use super::access::Entry;
 use super::budget;
 use super::config::{ms, Config, Limits};
 use super::dispatch::{Place, Ticket};
@@ -276,6 +277,7 @@ impl Lane {
         sending: &Sending<'_>,
         source: &mut impl Source,
         (watch, pace): (&mut Watch, &mut Pace),
+        entry: &mut Entry,
         mut give: impl FnMut(Given<'_>),
     ) -> Result<Answer, Failure> {
         let shared = &self.shared;
@@ -284,6 +286,7 @@ impl Lane {
         loop {
             let generation = shared.generation();
             let side = ticket.side;
+            entry.served_by(side);
             let idle = self.idle(side, config, generation);
             let reused = idle.is_some();
             let mut conn = match idle {

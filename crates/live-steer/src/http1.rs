@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::sync::futures::Notified;
 
+use super::access::{Access, Entry};
 use super::body::{Encoder, Framing};
 use super::config::{ms, Config};
 use super::exchange::{Answer, Lane, Sending, Source};
@@ -26,6 +27,9 @@ pub struct Session<'a, 'b> {
     lane: &'a Lane,
     config: Arc<Config>,
     generation: u64,
+    access: Option<Arc<Access>>,
+    /// The request that is served, for the access log.
+    entry: Entry,
     client: Client,
     conn: Conn,
     watch: Watch,
@@ -112,8 +116,21 @@ impl<'a, 'b> Session<'a, 'b> {
         let watch = Watch::new(ms(config.limits.header_timeout_ms));
         let generation = lane.shared.generation();
         let (pace, hold) = (Pace::new(account), Hold::new(account));
-        let (sent, bytes) = (None, Vec::new());
-        Session { lane, config, generation, client, conn, watch, pace, hold, stop, sent, bytes }
+        Session {
+            lane,
+            config,
+            generation,
+            access: lane.shared.access(),
+            entry: Entry::default(),
+            client,
+            conn,
+            watch,
+            pace,
+            hold,
+            stop,
+            sent: None,
+            bytes: Vec::new(),
+        }
     }
 
     /// Serves it to its end.
@@ -121,6 +138,9 @@ impl<'a, 'b> Session<'a, 'b> {
         loop {
             self.bytes.clear();
             let Some(request) = self.read_head().await else { return };
+            let head = self.conn.input.get();
+            let head = request.as_ref().map_or(head, |request| &head[..request.taken]);
+            self.entry = Entry::of_head(self.access.as_ref(), &self.client.address, head);
             let next = match request {
                 Ok(request) => {
                     self.conn.input.take(request.taken);
@@ -134,6 +154,7 @@ impl<'a, 'b> Session<'a, 'b> {
                 }
             };
             let written = next != Next::Gone && self.flush().await;
+            self.entry = Entry::default();
             if !written || next != Next::Stay {
                 if written {
                     self.linger().await;
@@ -149,6 +170,7 @@ impl<'a, 'b> Session<'a, 'b> {
         if self.generation != shared.generation() {
             self.generation = shared.generation();
             self.config = shared.config();
+            self.access = shared.access();
             self.client.headers = self.config.headers.clone();
         }
         let limits = &self.config.limits;
@@ -227,7 +249,8 @@ impl<'a, 'b> Session<'a, 'b> {
         let mut out = Vec::with_capacity(512);
         let give = |part: Given<'_>| part.write(&mut out);
         let patience = (&mut self.watch, &mut self.pace);
-        let asked = lane.exchange(&config, &sending, &mut source, patience, give);
+        let entry = &mut self.entry;
+        let asked = lane.exchange(&config, &sending, &mut source, patience, entry, give);
         let asked = lane.unless_given_up(self.stop.as_mut(), asked).await;
         self.pace.rest();
         // A machine has the body, or nobody wants it.
@@ -237,10 +260,12 @@ impl<'a, 'b> Session<'a, 'b> {
         match asked {
             Ok(answer) => {
                 lane.shared.count_status(answer.head.status);
+                self.entry.status(answer.head.status);
                 self.answer(request, answer, &mut upload, &out).await
             }
             Err(failure) if failure.status == 0 => {
                 lane.shared.count(failure.outcome);
+                self.entry.end(failure.outcome.name(), 0);
                 Next::Gone
             }
             Err(failure) => {
@@ -305,6 +330,7 @@ impl<'a, 'b> Session<'a, 'b> {
         done.map_err(|(status, outcome)| {
             if status == 0 {
                 self.lane.shared.count(outcome);
+                self.entry.end(outcome.name(), 0);
                 return Next::Gone;
             }
             self.refuse(status, outcome, true, false);
@@ -377,6 +403,8 @@ impl<'a, 'b> Session<'a, 'b> {
             Err(None) => Outcome::Slow,
         };
         shared.count(outcome);
+        self.entry.machine_done();
+        self.entry.end(outcome.name(), download.total());
         let Answer { conn, ticket, head, generation } = answer;
         if outcome != Outcome::Answered {
             // What is on its way says a length, or chunks, that do not come: a client notices.
@@ -404,7 +432,9 @@ impl<'a, 'b> Session<'a, 'b> {
     fn refuse(&mut self, status: u16, outcome: Outcome, closes: bool, is_head: bool) {
         self.lane.shared.count(outcome);
         self.lane.shared.count_status(status);
-        own_answer(self.conn.output.end(), status, outcome.why(), closes, is_head);
+        let bytes = own_answer(self.conn.output.end(), status, outcome.why(), closes, is_head);
+        self.entry.status(status);
+        self.entry.end(outcome.name(), bytes);
     }
 
     /// Writes all: whether it could.
@@ -479,8 +509,8 @@ fn finish_head(out: &mut Vec<u8>, framing: Framing, chunked: bool, stays: bool, 
     out.extend_from_slice(b"\r\n");
 }
 
-/// An answer of the proxy's own.
-pub fn own_answer(out: &mut Vec<u8>, status: u16, why: &str, closes: bool, is_head: bool) {
+/// Writes an answer of the proxy's own; returns the bytes of its body.
+pub fn own_answer(out: &mut Vec<u8>, status: u16, why: &str, closes: bool, is_head: bool) -> u64 {
     let reason = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason());
     let reason = reason.unwrap_or("Error");
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
@@ -499,7 +529,9 @@ pub fn own_answer(out: &mut Vec<u8>, status: u16, why: &str, closes: bool, is_he
         )
         .as_bytes(),
     );
-    if !is_head {
-        [reason, between, why, "\n"].iter().for_each(|p| out.extend_from_slice(p.as_bytes()));
+    if is_head {
+        return 0;
     }
+    [reason, between, why, "\n"].iter().for_each(|p| out.extend_from_slice(p.as_bytes()));
+    length as u64
 }

@@ -12,14 +12,16 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::sync::futures::Notified;
 use tokio::sync::Notify;
 
+use super::access::Entry;
 use super::body::Framing;
 use super::config::{ms, Config, Limits};
 use super::download::Live;
 use super::exchange::{Failure, Lane, Sending};
+use super::frames::Counted;
 use super::head::{self, Client, Given, Writer};
 use super::http1::own_answer;
 use super::interim::{self, Interim};
-use super::memory::{Account, Hold};
+use super::memory::{Account, Cut, Hold};
 use super::pace::Pace;
 use super::pipe::READ;
 use super::shared::{Outcome, Shared};
@@ -51,6 +53,8 @@ pub async fn serve(
         .initial_connection_window_size(WINDOW)
         .max_send_buffer_size(WAITING);
     let patience = ms(limits.header_timeout_ms);
+    let flood = Arc::new(Notify::new());
+    let stream = Counted::new(stream, flood.clone());
     let shaken = tokio::time::timeout(patience, builder.handshake(stream)).await;
     let Ok(Ok(mut conn)) = shaken else { return };
     let mut draining = lane.shared.is_stopping();
@@ -61,13 +65,24 @@ pub async fn serve(
     let mut quiet = pin!(until_silent(pings, limits));
     // Requests have come since it was last quiet.
     let mut busy = false;
-    loop {
+    let reason = loop {
         tokio::select! {
-            taken = conn.accept() => {
+            taken = conn.accept() => match taken {
+                Some(Ok((request, respond))) => {
+                    busy = true;
+                    tokio::spawn(answer(lane.clone(), from.clone(), request, respond));
+                }
                 // What a client does wrong ends its connection; its requests have been counted.
-                let Some(Ok((request, respond))) = taken else { return };
-                busy = true;
-                tokio::spawn(answer(lane.clone(), from.clone(), request, respond));
+                ended => {
+                    if ended.is_some_and(|ended| ended.is_err_and(|e| is_flood(&e))) {
+                        lane.shared.memory.cut(Cut::Flood);
+                    }
+                    return;
+                }
+            },
+            () = flood.notified() => {
+                lane.shared.memory.cut(Cut::Flood);
+                break Reason::ENHANCE_YOUR_CALM;
             }
             // At once, and without a word that would wait for the client too.
             () = cut.notified() => return,
@@ -77,15 +92,20 @@ pub async fn serve(
             }
             (alive, pings) = quiet.as_mut() => {
                 if !alive || !(busy || conn.has_streams()) {
-                    break;
+                    break Reason::NO_ERROR;
                 }
                 busy = false;
                 quiet.set(until_silent(pings, limits));
             }
         }
-    }
-    conn.abrupt_shutdown(Reason::NO_ERROR);
+    };
+    conn.abrupt_shutdown(reason);
     let _ = tokio::time::timeout(patience, poll_fn(|cx| conn.poll_closed(cx))).await;
+}
+
+/// Returns whether h2 has ended a connection for a flood that it counts itself.
+fn is_flood(error: &h2::Error) -> bool {
+    error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
 }
 
 /// Client and connection of a request.
@@ -115,26 +135,34 @@ async fn answer(
 ) {
     let config = lane.shared.config();
     lane.shared.count(Outcome::Received);
+    let (parts, body) = request.into_parts();
+    let mut entry = Entry::of_parts(lane.shared.access().as_ref(), &from.client.address, &parts);
     let respond = Arc::new(Mutex::new(respond));
     let stop = pin!(lane.shared.stop.notified());
-    let passed = pass(&lane, &config, &from, request, &respond);
-    let mut passed = pin!(lane.unless_given_up(stop, passed));
-    // A client that wants no answer any more says so.
-    let passed = poll_fn(|cx| match passed.as_mut().poll(cx) {
-        Poll::Pending => lock(&respond).poll_reset(cx).map(|_| Err(GONE)),
-        done => done,
-    });
-    match passed.await {
+    let passed = {
+        let passed = pass(&lane, &config, &from, (parts, body), &respond, &mut entry);
+        let mut passed = pin!(lane.unless_given_up(stop, passed));
+        // A client that wants no answer any more says so.
+        let passed = poll_fn(|cx| match passed.as_mut().poll(cx) {
+            Poll::Pending => lock(&respond).poll_reset(cx).map(|_| Err(GONE)),
+            done => done,
+        });
+        passed.await
+    };
+    match passed {
         Ok((response, mut live)) => {
-            let outcome = live.send(response, &respond).await;
-            live.end(outcome);
+            let outcome = live.send(response, &respond, &mut entry).await;
+            entry.end(outcome.name(), live.end(outcome));
         }
         Err(failure) => {
             lane.shared.count(failure.outcome);
+            let mut bytes = 0;
             if failure.status != 0 {
                 lane.shared.count_status(failure.status);
-                own(failure, &respond);
+                entry.status(failure.status);
+                bytes = own(failure, &respond);
             }
+            entry.end(failure.outcome.name(), bytes);
         }
     }
 }
@@ -145,10 +173,10 @@ async fn pass(
     lane: &Arc<Lane>,
     config: &Arc<Config>,
     from: &From,
-    request: Request<RecvStream>,
+    (parts, body): (http::request::Parts, RecvStream),
     respond: &Respond,
+    entry: &mut Entry,
 ) -> Result<(Response<()>, Live), Failure> {
-    let (parts, body) = request.into_parts();
     let framing = framing(&parts.headers, &body)?;
     if matches!(framing, Framing::Length(length) if length > config.limits.body_bytes) {
         return Err(refused(413));
@@ -183,7 +211,7 @@ async fn pass(
         Given::Field(name, value) => put(response.headers_mut(), name, value),
     };
     let patience = (&mut watch, &mut pace);
-    let answer = lane.exchange(config, &sending, &mut source, patience, give).await;
+    let answer = lane.exchange(config, &sending, &mut source, patience, entry, give).await;
     pace.rest();
     let answer = answer.inspect_err(|failure| {
         // It has kept a machine waiting for its body.
@@ -195,6 +223,7 @@ async fn pass(
         response.headers_mut().append(http::header::VIA, VIA);
     }
     lane.shared.count_status(answer.head.status);
+    entry.status(answer.head.status);
     let framing = answer.head.framing;
     if let Framing::Length(length) = framing {
         response.headers_mut().insert(http::header::CONTENT_LENGTH, length.into());
@@ -278,8 +307,8 @@ fn write_head(
     Ok(())
 }
 
-/// An answer of the proxy's own; who is not there any more does not miss it.
-fn own(failure: Failure, respond: &Respond) {
+/// Sends an answer of the proxy's own, if the client is still there; returns the bytes of its body.
+fn own(failure: Failure, respond: &Respond) -> u64 {
     let Failure { status, outcome } = failure;
     let mut text = Vec::new();
     own_answer(&mut text, status, outcome.why(), false, false);
@@ -292,9 +321,9 @@ fn own(failure: Failure, respond: &Respond) {
     if status == 503 {
         put(response.headers_mut(), "retry-after", b"1");
     }
-    if let Ok(mut body) = lock(respond).send_response(response, false) {
-        let _ = body.send_data(own, true);
-    }
+    let length = own.len() as u64;
+    let sent = lock(respond).send_response(response, false);
+    sent.and_then(|mut body| body.send_data(own, true)).map_or(0, |()| length)
 }
 
 /// First bytes of HTTP/2 in clear text with prior knowledge.

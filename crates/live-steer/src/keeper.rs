@@ -27,7 +27,10 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
         match state {
             State::GoingDown => go_down(&shared, &config, side).await,
             State::Waking => wake(&shared, &config, side).await,
-            State::Asleep => changed.await,
+            State::Asleep => match shared.dispatch.held(side) {
+                None => changed.await,
+                Some(left) => drop(tokio::time::timeout(left, changed).await),
+            },
             State::On | State::Lost => {
                 let every = match config.health.interval_ms {
                     0 if state == State::On => Duration::MAX,

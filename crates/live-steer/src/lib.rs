@@ -18,6 +18,7 @@
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod access;
 mod announce;
 pub mod body;
 mod budget;
@@ -29,6 +30,7 @@ mod download;
 #[cfg(test)]
 mod drain_tests;
 mod exchange;
+mod frames;
 pub mod head;
 mod health;
 mod http1;
@@ -44,6 +46,9 @@ mod pace;
 mod pipe;
 mod power;
 mod report;
+mod rest;
+#[cfg(test)]
+mod rest_tests;
 mod shared;
 mod steps;
 mod stream;
@@ -53,6 +58,7 @@ mod tls;
 mod upload;
 mod watch;
 
+pub use access::{AccessLog, Format, Told};
 pub use announce::{Announce, Announcer};
 pub use config::{Config, Headers, Limits, Mode};
 pub use memory::Waiting;
@@ -70,6 +76,7 @@ use halfwink_eventlog::{Header, Tap};
 use halfwink_live::program::config::{changes, refuse};
 use halfwink_policy::steering::{Action, Event, SteeringPolicy};
 
+use access::Access;
 use config::ms;
 use dispatch::Dispatch;
 use machine::Machine;
@@ -87,34 +94,39 @@ pub struct Steer {
     address: SocketAddr,
     /// Between which moments it did.
     began: [Instant; 2],
+    /// A model gives watts.
+    modelled: bool,
     /// Locked while it is being stopped.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Steer {
-    /// Listens and serves. `watts`: those of the small and the big machine by a model.
+    /// Listens and serves. `watts`: those of the small and the big machine by a model; without a
+    /// model energy is not reported.
     ///
     /// # Errors
     /// What is wrong or missing, in one line.
     pub fn start(
         config: Config,
         policy: SteeringPolicy,
-        watts: [Watts; 2],
+        watts: Option<[Watts; 2]>,
         log: Option<EventLog>,
     ) -> Result<Steer, String> {
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let (modelled, watts) = (watts.is_some(), watts.unwrap_or_default());
         let machines = [(&config.small, watts[0]), (&config.big, watts[1])]
-            .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
+            .map(|(m, watts)| Machine::new(m.workers, m.queue, watts).resting(m.bounds().2));
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
         budget::raise(&config);
+        let access = config.access_log.as_ref().map(Access::begin).transpose()?;
         let begins = Instant::now();
         let dispatch = Dispatch::new(policy, log, machines, config.health.fall);
         let began = [begins, Instant::now()];
-        let shared = Arc::new(Shared::new(dispatch, config, tls));
+        let shared = Arc::new(Shared::new(dispatch, config, tls, access));
         shared.config().exposed().iter().for_each(|line| shared.warn(line));
         let threads = Mutex::new(threads::start(&shared, listeners)?);
-        Ok(Steer { shared, address, began, threads })
+        Ok(Steer { shared, address, began, modelled, threads })
     }
 
     /// Returns the address that it listens on.
@@ -131,20 +143,49 @@ impl Steer {
     pub fn reload(
         &self,
         config: Config,
-        watts: [Watts; 2],
+        watts: Option<[Watts; 2]>,
         policy: Option<(SteeringPolicy, Header)>,
     ) -> Result<Vec<String>, String> {
         let changes = changes(&*self.shared.config(), &config);
         refuse(&changes, &config::FIXED)?;
+        // Joules since the start would be those of a part of the run.
+        if watts.is_some() != self.modelled {
+            return Err("machine: watts can only come or go by a restart".to_owned());
+        }
+        let watts = watts.unwrap_or_default();
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        self.change_access(config.access_log.as_ref())?;
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
-        let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
+        let bounds = [&config.small, &config.big].map(config::Machine::bounds);
         let fall = config.health.fall;
         config.exposed().iter().for_each(|line| self.shared.warn(line));
         budget::raise(&config);
         self.shared.set_config(config);
         self.shared.dispatch.change(bounds, watts, fall, policy);
         Ok(changes)
+    }
+
+    fn change_access(&self, log: Option<&AccessLog>) -> Result<(), String> {
+        let mut access = self.shared.access.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*access, log) {
+            (Some(access), Some(log)) => access.change(log),
+            (None, Some(log)) => {
+                *access = Some(Access::begin(log)?);
+                Ok(())
+            }
+            (_, None) => {
+                access.take().iter().for_each(|access| access.end());
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens the access log by its name again; false if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be opened; then lines go to the old one.
+    pub fn reopen(&self) -> Result<bool, String> {
+        self.shared.access().map_or(Ok(false), |access| access.reopen().map(|()| true))
     }
 
     /// The description in use.
@@ -177,6 +218,7 @@ impl Steer {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        self.shared.access().iter().for_each(|access| access.end());
         let left = self.shared.under_way();
         self.shared.counts[Outcome::Aborted as usize].fetch_add(left, Ordering::Relaxed);
     }
@@ -198,7 +240,12 @@ impl Steer {
     /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
-        report::of(&self.shared, &self.address.to_string(), self.began)
+        let report = report::of(&self.shared, &self.address.to_string(), self.began);
+        if self.modelled {
+            report
+        } else {
+            report.without_energy()
+        }
     }
 }
 

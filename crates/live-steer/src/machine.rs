@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::meter::{Meter, State, Watts};
 use super::power::Wanted;
+use super::rest::{Budget, Rest};
 
 /// Decision on a request that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,12 @@ pub struct Machine {
     pub failures: u32,
     /// Whether it could not be put to sleep, and so keeps its power.
     pub insomniac: bool,
+    /// Bounds on its sleeps.
+    pub rest: Rest,
+    /// Budget of its sleeps.
+    pub budget: Budget,
+    /// While it goes down: time until which it stays on.
+    pub held: Time,
     /// Times in its states.
     pub meter: Meter,
     /// Counters of the machine.
@@ -87,6 +94,8 @@ pub struct Counts {
     pub wakes: u64,
     /// Times that it was asked to sleep.
     pub sleeps: u64,
+    /// Sleeps that `least_awake_ms` or `sleeps_per_day` put off until they were wanted no more.
+    pub spared: u64,
     /// Times that waking or sending to sleep failed.
     pub power_failures: u64,
     /// Times that it was lost.
@@ -110,14 +119,26 @@ impl Machine {
             on_since: Time::ZERO,
             failures: 0,
             insomniac: false,
+            rest: Rest::default(),
+            budget: Budget::default(),
+            held: Time::ZERO,
             meter: Meter::start(Time::ZERO, workers, watts),
             counts: Counts::default(),
         }
     }
 
+    /// Sets bounds on its sleeps.
+    #[must_use]
+    pub fn resting(self, rest: Rest) -> Machine {
+        Machine { rest, ..self }
+    }
+
     /// Books the time until now, before anything changes.
     #[inline]
     pub fn book(&mut self, now: Time) {
+        if self.state == State::GoingDown {
+            self.meter.spent_until(self.held.min(now), State::On, self.in_service);
+        }
         let awake = self.insomniac && self.state == State::Asleep;
         let state = if awake { State::On } else { self.state };
         self.meter.spent(now, state, self.in_service);
@@ -132,6 +153,13 @@ impl Machine {
             self.insomniac = false;
         }
         self.state = state;
+    }
+
+    /// Returns whether nothing has been done yet to put it to sleep, as it was asked to.
+    #[inline]
+    #[must_use]
+    pub fn is_held(&self, now: Time) -> bool {
+        self.state == State::GoingDown && (self.stray > 0 || now < self.held)
     }
 
     /// Returns whether a worker is free.

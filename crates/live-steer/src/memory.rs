@@ -46,6 +46,7 @@ pub struct Memory {
     refused: AtomicU64,
     slow: AtomicU64,
     holding: AtomicU64,
+    floods: AtomicU64,
     accounts: Mutex<HashMap<IpAddr, Arc<Account>>>,
 }
 
@@ -64,6 +65,8 @@ pub struct Waiting {
     pub cut_slow: u64,
     /// Clients cut off because they held a machine that others waited for.
     pub cut_holding: u64,
+    /// Connections of HTTP/2 cut off for frames that carry neither requests nor data.
+    pub cut_flood: u64,
 }
 
 /// Reason for which a client is cut off.
@@ -73,6 +76,8 @@ pub enum Cut {
     Slow,
     /// The client holds a machine that others wait for.
     Holding,
+    /// The client floods a connection of HTTP/2 with frames.
+    Flood,
 }
 
 impl Memory {
@@ -106,6 +111,7 @@ impl Memory {
             refused: self.refused.load(Ordering::Relaxed),
             cut_slow: self.slow.load(Ordering::Relaxed),
             cut_holding: self.holding.load(Ordering::Relaxed),
+            cut_flood: self.floods.load(Ordering::Relaxed),
         }
     }
 
@@ -116,7 +122,11 @@ impl Memory {
 
     /// Counts a client that was cut off.
     pub fn cut(&self, why: Cut) {
-        let count = if why == Cut::Slow { &self.slow } else { &self.holding };
+        let count = match why {
+            Cut::Slow => &self.slow,
+            Cut::Holding => &self.holding,
+            Cut::Flood => &self.floods,
+        };
         count.fetch_add(1, Ordering::Relaxed);
     }
 

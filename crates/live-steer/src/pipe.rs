@@ -57,6 +57,12 @@ impl Pipe {
         Pipe { decoder, encoder, total: 0, most, finished, blocked: false }
     }
 
+    /// Bytes of the body that have been taken.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// All has been taken from where it comes.
     #[inline]
     #[must_use]

@@ -9,6 +9,7 @@ use halfwink_live::program::report::Latency;
 use halfwink_policy::steering::Side;
 use serde::Serialize;
 
+use super::access::Told;
 use super::machine::Counts;
 use super::memory::Waiting;
 use super::meter::{Meter, Residency, State};
@@ -31,6 +32,8 @@ pub struct Report {
     pub connections: usize,
     /// Memory that waits for clients.
     pub memory: Waiting,
+    /// Lines of the access log; null if there is none.
+    pub access_log: Option<Told>,
     /// Time from a request's arrival until a worker had it.
     pub queueing: Latency,
     /// Time from a request's arrival until the end of its answer from the machine.
@@ -41,10 +44,19 @@ pub struct Report {
     pub policy: BTreeMap<&'static str, i64>,
     /// Times that the clock stepped back, and stood still for the policy.
     pub steps_back: u64,
-    /// Modelled energy of the described machines.
-    pub modelled: Modelled,
-    /// Modelled energy by component, state and cause.
+    /// Modelled energy of the described machines; null without a description.
+    pub modelled: Option<Modelled>,
+    /// Measured time and modelled energy by component, state and cause.
     pub ledger: Balance,
+}
+
+impl Report {
+    /// Drops all energies: no model gave watts.
+    pub(super) fn without_energy(mut self) -> Report {
+        self.modelled = None;
+        self.ledger = self.ledger.without_energy();
+        self
+    }
 }
 
 /// Joules, and watts in the mean, of the described machines: modelled, nothing reads a meter.
@@ -122,7 +134,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
             machine.book(now);
             MachineReport {
                 address: addresses[side as usize].clone(),
-                state: machine.state,
+                state: if machine.is_held(now) { State::On } else { machine.state },
                 in_service: machine.in_service,
                 waiting: machine.queue.len(),
                 counts: machine.counts,
@@ -153,12 +165,13 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
             .collect(),
         connections: shared.connections.load(Ordering::Relaxed),
         memory: shared.memory.waiting(),
+        access_log: shared.access().map(|access| access.told()),
         queueing: Latency::of(&queueing),
         total: Latency::of(&total),
         machines: BTreeMap::from([("small", small), ("big", big)]),
         policy: policy.into_iter().collect(),
         steps_back,
-        modelled: Modelled::of(small_j, big_j, now.as_s()),
+        modelled: Some(Modelled::of(small_j, big_j, now.as_s())),
         ledger: ledger::close(length, accounts, None),
     }
 }

@@ -9,6 +9,7 @@ use halfwink_policy::steering::Side;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
+use super::access::Access;
 use super::config::Config;
 use super::dispatch::Dispatch;
 use super::memory::Memory;
@@ -25,6 +26,8 @@ pub struct Shared {
     generation: AtomicU64,
     /// TLS, if it is spoken.
     pub tls: Mutex<Option<TlsAcceptor>>,
+    /// Access log, if there is one.
+    pub access: Mutex<Option<Arc<Access>>>,
     /// Once it drains: when its patience with requests under way ends.
     until: OnceLock<Instant>,
     /// Listeners whose queues may still hold connections.
@@ -101,6 +104,12 @@ impl Outcome {
 }
 
 impl Outcome {
+    /// Returns its name in reports and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Outcome::ALL[self as usize].1
+    }
+
     /// Returns the reason of the proxy's own answer, where its status does not show it.
     #[must_use]
     pub const fn why(self) -> &'static str {
@@ -118,7 +127,12 @@ impl Outcome {
 
 impl Shared {
     /// Creates the state at the start.
-    pub fn new(dispatch: Arc<Dispatch>, config: Config, tls: Option<TlsAcceptor>) -> Shared {
+    pub fn new(
+        dispatch: Arc<Dispatch>,
+        config: Config,
+        tls: Option<TlsAcceptor>,
+        access: Option<Arc<Access>>,
+    ) -> Shared {
         let memory = Arc::new(Memory::default());
         memory.limit(&config.limits);
         Shared {
@@ -127,6 +141,7 @@ impl Shared {
             config: Mutex::new(Arc::new(config)),
             generation: AtomicU64::new(0),
             tls: Mutex::new(tls),
+            access: Mutex::new(access),
             until: OnceLock::new(),
             listening: AtomicUsize::new(0),
             drained: AtomicBool::new(false),
@@ -143,6 +158,12 @@ impl Shared {
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the access log, if there is one.
+    #[must_use]
+    pub fn access(&self) -> Option<Arc<Access>> {
+        self.access.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets a new description.

@@ -143,6 +143,9 @@ impl Inner {
         while let Some(event) = self.pending.pop() {
             self.policy.notify(now, &event);
             self.apply(now);
+            if let Event::Awake { side } = event {
+                self.admit(side, now);
+            }
         }
         if self.policy.due() < self.armed {
             self.ring[2] = true;
@@ -157,8 +160,11 @@ impl Inner {
         match machine.state {
             State::Asleep => machine.become_(now, State::Waking),
             // Nothing has been done to it yet.
-            State::GoingDown if machine.stray > 0 => {
+            State::GoingDown if machine.is_held(now) => {
+                let since = if now < machine.held { machine.on_since } else { now };
+                machine.counts.spared += u64::from(now < machine.held);
                 machine.become_(now, State::On);
+                machine.on_since = since;
                 self.pending.push(Event::Awake { side });
             }
             State::On | State::GoingDown | State::Waking | State::Lost => {}
@@ -171,7 +177,10 @@ impl Inner {
         machine.counts.sleeps += 1;
         machine.wanted = Wanted::Asleep;
         match machine.state {
-            State::On => machine.become_(now, State::GoingDown),
+            State::On => {
+                machine.become_(now, State::GoingDown);
+                machine.held = machine.rest.earliest(machine.on_since, machine.budget);
+            }
             // A policy that has just begun does not know.
             State::Asleep => self.pending.push(Event::Asleep { side }),
             State::GoingDown | State::Waking | State::Lost => {}

@@ -29,7 +29,8 @@ impl LiveRouter {
         path: PathBuf,
         log: Option<PathBuf>,
     ) -> PyResult<LiveRouter> {
-        let started = py.detach(|| Router::start(library.0.descriptions(), &path, log.as_deref()));
+        let started = py
+            .detach(|| Router::start(&Ok(library.0.descriptions().clone()), &path, log.as_deref()));
         Ok(LiveRouter(Arc::new(started.map_err(daemon_error)?)))
     }
 

@@ -26,7 +26,8 @@ impl LiveSteer {
         path: PathBuf,
         log: Option<PathBuf>,
     ) -> PyResult<LiveSteer> {
-        let started = py.detach(|| Steer::start(library.0.descriptions(), &path, log.as_deref()));
+        let started = py
+            .detach(|| Steer::start(&Ok(library.0.descriptions().clone()), &path, log.as_deref()));
         Ok(LiveSteer(Arc::new(started.map_err(daemon_error)?)))
     }
 
@@ -43,6 +44,11 @@ impl LiveSteer {
     /// Takes limits, machines, certificate and policy from a description; what has changed.
     fn reload(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
         py.detach(|| self.0.reload(&path)).map_err(daemon_error)
+    }
+
+    /// Opens the access log by its name again; what to say of it, if there is one.
+    fn reopen(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        py.detach(|| self.0.reopen()).map_err(daemon_error)
     }
 
     /// Answers the requests under way, takes no more, wakes who sleeps, and ends.

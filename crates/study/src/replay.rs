@@ -9,6 +9,7 @@ use halfwink_eventlog as eventlog;
 use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer};
 use halfwink_policy::offload::{Delegation, DelegationParameters};
 use halfwink_techniques::block::{self, LIVE_BLOCK};
+use halfwink_techniques::Choice;
 
 use crate::error::StudyError;
 use crate::job::Job;
@@ -16,10 +17,12 @@ use crate::library::Library;
 use crate::live_circuits::LIVE_CIRCUITS;
 use crate::worlds::list::world;
 
+/// The live world that may do without a description of its machines.
+const STEER: &str = "live steer";
 /// Live worlds, and the simulated ones whose techniques decide in them.
 const LIVE: [(&str, &str); 4] = [
     ("live router", "router"),
-    ("live steer", "server"),
+    (STEER, "server"),
     ("live preheat", "preheat"),
     (LIVE_CIRCUITS, "fabric"),
 ];
@@ -70,6 +73,9 @@ fn fresh_policy(
         }
         let value = |key: &str| header.set.get(key).map(String::as_str);
         return Ok(replayer(block::again(technique, value)?));
+    }
+    if header.world == STEER && header.machine.is_empty() {
+        return Ok(replayer(Choice::parse("server", technique)?.steering_alone()?));
     }
     let simulated = LIVE.iter().find(|(live, _)| *live == header.world);
     let world = world(simulated.map_or(&header.world, |(_, world)| world))?;

@@ -9,7 +9,7 @@ use halfwink_policy::steering::SteeringPolicy;
 
 use crate::{
     file_name, router, server, technique, techniques, CompletionContext, Error, Make, Slot,
-    Technique, Values,
+    Steering, Technique, Values,
 };
 
 /// A technique with values for some of its parameters, and what is added to it:
@@ -260,7 +260,23 @@ impl Choice {
         service: &server::Service,
     ) -> Result<SteeringPolicy, Error> {
         match self.technique.make {
-            Make::Steering(make) => Ok(make(self, server, service)),
+            Make::Steering(Steering::Alone(make)) => Ok(make(self)),
+            Make::Steering(Steering::Of(make)) => Ok(make(self, server, service)),
+            _ => Err(Error::Usage(format!("{self}: no policy of hybrid servers"))),
+        }
+    }
+
+    /// Makes its policy for two machines that nothing describes, from its parameters alone.
+    ///
+    /// # Errors
+    /// It is a technique of another world, or takes values of machines.
+    pub fn steering_alone(&self) -> Result<SteeringPolicy, Error> {
+        match self.technique.make {
+            Make::Steering(Steering::Alone(make)) => Ok(make(self)),
+            Make::Steering(Steering::Of(_)) => {
+                let message = format!("{self}: takes values of machines, expected a `machine`");
+                Err(Error::Usage(message))
+            }
             _ => Err(Error::Usage(format!("{self}: no policy of hybrid servers"))),
         }
     }

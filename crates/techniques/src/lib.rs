@@ -36,7 +36,7 @@ pub use descriptions::{read_text, Described, Descriptions, Stamp};
 pub use error::Error;
 pub use list::{
     choices, set_loader, technique, techniques, Change, Delays, Gating, Loader, Make, MakeOffload,
-    Modifier, Module, Plan, Preheating, Segregation, Technique,
+    Modifier, Module, Plan, Preheating, Segregation, Steering, Technique,
 };
 pub use parameter::{Default, Parameter, Range, Setting, Values};
 pub use rows::{Availability, Available};

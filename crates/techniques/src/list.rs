@@ -53,7 +53,7 @@ pub enum Make {
     /// How many cores of a router forward, and how fast.
     Scaling(fn(&Choice, &router::Model) -> ScalingPolicy),
     /// Which of two machines serves a request.
-    Steering(fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy),
+    Steering(Steering),
     /// What a machine loads before a request comes.
     Preheat(Preheating),
     /// Which circuits an optical switch sets up next.
@@ -66,6 +66,15 @@ pub enum Make {
     Kernel(fn(&Choice) -> &'static str),
     /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.
     Modifier(Modifier),
+}
+
+/// Makes a policy that decides which of two machines serves a request.
+#[derive(Clone, Copy)]
+pub enum Steering {
+    /// Takes its parameters alone.
+    Alone(fn(&Choice) -> SteeringPolicy),
+    /// Takes values of the described machines, too.
+    Of(fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy),
 }
 
 /// A technique that prepares a machine for requests: its policy, and what it asks to be told.

@@ -33,7 +33,8 @@ def steer(
     """Steer HTTP requests, or TCP connections, to a small and a big server, which may sleep.
 
     SIGTERM or Ctrl-C ends it: requests under way are answered first, and who sleeps is woken.
-    SIGHUP reads the description again (limits, machines, certificate, policy). Watts are modelled.
+    SIGHUP reads the description again (limits, machines, certificate, policy). Watts are modelled,
+    and reported only if the description names a machine.
 
     Parameters
     ----------
@@ -46,6 +47,12 @@ def steer(
     def begin(log: Path | None) -> LiveSteer:
         made = LiveSteer(description, log=log)
         say(f"listening at {made.address}", quiet=wishes.quiet)
+        if made.report()["modelled"] is None:
+            say(
+                f'energy is not reported: machine = "NAME" in {description} adds modelled watts '
+                "(halfwink list machines)",
+                quiet=wishes.quiet,
+            )
         return made
 
     return serve_until_told(begin, wishes, _faces, "live.steer", "proxy")
@@ -58,18 +65,21 @@ def _faces(_steer: LiveSteer) -> Faces:
 def _page(now: dict[str, Any], before: dict[str, Any]) -> Group:
     """The live view: what happened since the last look."""
     span = max(now["duration_s"] - before["duration_s"], 1e-9)
-    table = Table(
-        "machine", "", "requests/s", "in service", "waiting", "on", "asleep", "W modelled", box=None
-    )
+    heads = ["machine", "", "requests/s", "in service", "waiting", "on", "asleep"]
+    modelled, earlier = now["modelled"], before["modelled"]
+    if modelled is not None:
+        heads.append("W modelled")
+    table = Table(*heads, box=None)
     for name in MACHINES:
         new, old = now["machines"][name], before["machines"][name]
         rate = (new["served"] - old["served"]) / span
         on = (sum(new["residency"]["on_s"]) - sum(old["residency"]["on_s"])) / span
         asleep = (new["residency"]["asleep_s"] - old["residency"]["asleep_s"]) / span
-        watts = (now["modelled"][f"{name}_j"] - before["modelled"][f"{name}_j"]) / span
-        counts = [str(new["in_service"]), str(new["waiting"])]
-        shares = [f"{100 * on:.0f} %", f"{100 * asleep:.0f} %"]
-        table.add_row(name, new["state"], f"{rate:.0f}", *counts, *shares, f"{watts:.0f}")
+        cells = [name, new["state"], f"{rate:.0f}", str(new["in_service"]), str(new["waiting"])]
+        cells += [f"{100 * on:.0f} %", f"{100 * asleep:.0f} %"]
+        if modelled is not None:
+            cells.append(f"{(modelled[f'{name}_j'] - earlier[f'{name}_j']) / span:.0f}")
+        table.add_row(*cells)
     total, requests = now["total"], now["requests"]
     bad = sum(requests[name] for name in ("overloaded", "unreachable", "bad_gateway"))
     line = (
@@ -106,9 +116,13 @@ def _show(report: dict[str, Any]) -> None:
         f"{report['duration_s']:.3f} s; mean {_ms(total['mean_us'])}, p50 {_ms(total['p50_us'])}, "
         f"p99 {_ms(total['p99_us'])}, of it waiting p99 {_ms(queueing['p99_us'])}"
     )
-    say(
-        f"modelled: {modelled['energy_w']:.1f} W in the mean; the big machine always "
-        f"on {modelled['always_big_w']:.1f} W, both always on {modelled['always_on_w']:.1f} W"
-    )
-    say("ledger: times are measured, joules are modelled")
+    if modelled is None:
+        say("ledger: times are measured")
+    else:
+        say(
+            f"modelled: {modelled['energy_w']:.1f} W in the mean; the big machine always on "
+            f"{modelled['always_big_w']:.1f} W (modelled), both always on "
+            f"{modelled['always_on_w']:.1f} W (modelled)"
+        )
+        say("ledger: times are measured, joules are modelled")
     print_frame(ledger_frame(report))

@@ -51,7 +51,8 @@ def profile(
     cv
         Its coefficient of variation: 0 fixed, 1 exponential, above 1 a heavy tail.
     log
-        Without a recording: file of response times, one a line or a CSV column (duration_us).
+        Without a recording: file of response times, one a line or a CSV column (duration_us), or
+        an access log of halfwink live steer.
     unit
         Unit of the times in the file: us, ms or s.
     busy_w

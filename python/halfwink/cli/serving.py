@@ -104,6 +104,7 @@ class Asked:
     def __init__(self) -> None:
         self.stop = False
         self.reload = False
+        self.reopen = False
         self._heard, self.bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def wait(self, seconds: float) -> None:
@@ -211,6 +212,9 @@ def _run(
         if asked.reload:
             asked.reload = False
             _reload(program)
+        if asked.reopen:
+            asked.reopen = False
+            _reopen(program)
         for number, (every, look) in enumerate(looks):
             if time.monotonic() >= due[number]:
                 due[number] += every
@@ -247,9 +251,22 @@ def _reload(program: LiveProgram) -> None:
         err.print(f"halfwink: {error}; all stays as it was", markup=False)
 
 
+def _reopen(program: LiveProgram) -> None:
+    try:
+        said = program.reopen()
+        say(
+            "SIGUSR1 changes nothing without an access log; SIGHUP reloads"
+            if said is None
+            else said
+        )
+    except RunError as error:
+        err.print(f"halfwink: {error}; lines go to the old file", markup=False)
+
+
 @contextmanager
 def signals() -> Generator[Asked]:
-    """SIGTERM and SIGINT ask to stop, SIGHUP to reload, while the context lasts."""
+    """SIGTERM and SIGINT ask to stop, SIGHUP to reload, SIGUSR1 to open logs again, while the
+    context lasts."""
     asked = Asked()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -258,7 +275,11 @@ def signals() -> Generator[Asked]:
     def reload(_number: int, _frame: FrameType | None) -> None:
         asked.reload = True
 
+    def reopen(_number: int, _frame: FrameType | None) -> None:
+        asked.reopen = True
+
     handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+    handlers[signal.SIGUSR1] = reopen
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     # Whichever thread the kernel picks, the pipe is written to: no signal is slept over.
     bell = signal.set_wakeup_fd(asked.bell, warn_on_full_buffer=False)

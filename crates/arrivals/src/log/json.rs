@@ -38,8 +38,15 @@ const BYTES: [&str; 10] = [
     "resp_bytes",
     "bytesSent",
 ];
-const DURATIONS: [&str; 6] =
-    ["duration", "Duration", "request_time", "latency", "response_time", "responseLatency"];
+const DURATIONS: [&str; 7] = [
+    "duration",
+    "Duration",
+    "request_time",
+    "latency",
+    "response_time",
+    "responseLatency",
+    "total_s",
+];
 const SERVICES: [(&str, Unit); 3] = [
     ("service_s", Unit::Seconds),
     ("service_ms", Unit::Milliseconds),

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use clap::Parser;
 use halfwink_daemon::router::{check, Router};
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
-use halfwink_daemon::Error;
-use halfwink_techniques::Descriptions;
+use halfwink_daemon::{Error, Library};
 
 /// Forwards packets between interfaces of this machine, by as few cores as carry them.
 ///
@@ -20,7 +19,7 @@ struct Arguments {
     options: Options,
 }
 
-fn begin(library: &Descriptions, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
+fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
     let program = Router::start(library, path, log)?;
     Ok((Arc::new(program), None))
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use clap::Parser;
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
 use halfwink_daemon::steer::{check, Steer};
-use halfwink_daemon::Error;
-use halfwink_techniques::Descriptions;
+use halfwink_daemon::{Error, Library};
 
 /// Steers HTTP requests, or TCP connections, to a small and a big server, which may sleep.
 ///
@@ -20,7 +19,7 @@ struct Arguments {
     options: Options,
 }
 
-fn begin(library: &Descriptions, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
+fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
     let program = Steer::start(library, path, log)?;
     let greeting = format!("listening at {}", program.address());
     Ok((Arc::new(program), Some(greeting)))

@@ -6,7 +6,7 @@ use crate::steer::Report as SteerReport;
 /// Counts of a machine behind a proxy: name, help, where it stands.
 type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
 
-const MACHINE_COUNTS: [MachineCount; 10] = [
+const MACHINE_COUNTS: [MachineCount; 11] = [
     ("served", "Requests answered", |m| m.counts.served),
     ("failed", "Attempts that failed", |m| m.counts.failed),
     ("retried", "Attempts that were made again", |m| m.counts.retried),
@@ -15,6 +15,7 @@ const MACHINE_COUNTS: [MachineCount; 10] = [
     ("resteered", "Requests that went to the other machine", |m| m.counts.resteered),
     ("wakes", "Times that it was asked to wake", |m| m.counts.wakes),
     ("sleeps", "Times that it was asked to sleep", |m| m.counts.sleeps),
+    ("spared", "Sleeps that were put off until they were wanted no more", |m| m.counts.spared),
     ("power_failures", "Times that waking or sending to sleep failed", |m| m.counts.power_failures),
     ("losses", "Times that it could not be reached any more", |m| m.counts.losses),
 ];
@@ -40,10 +41,22 @@ pub(crate) fn steer(report: &SteerReport) -> String {
     page.gauge("halfwink_steer_waiting_limit_bytes", help).add(&[], memory.limit_bytes);
     let help = "Requests refused because the memory budget, or the client's part, was exhausted";
     page.counter("halfwink_steer_memory_refused", help).add(&[], memory.refused);
-    let help = "Clients cut off: below the rate floor, or holding a machine that others wait for";
+    let help =
+        "Clients cut off: below the rate floor, holding a machine that others wait for, or with \
+                floods of frames";
     let mut cut = page.counter("halfwink_steer_cut", help);
     cut.add(&[("why", "slow")], memory.cut_slow);
     cut.add(&[("why", "holding")], memory.cut_holding);
+    cut.add(&[("why", "flood")], memory.cut_flood);
+    if let Some(log) = &report.access_log {
+        let help =
+            "Lines of the access log: in its file, or dropped because it could not be written";
+        let mut lines = page.counter("halfwink_steer_access_log_lines", help);
+        lines.add(&[("what", "written")], log.written);
+        lines.add(&[("what", "dropped")], log.dropped);
+        let help = "The file of the access log could be written at the last attempt";
+        page.gauge("halfwink_steer_access_log_up", help).add(&[], u8::from(log.error.is_none()));
+    }
     let help = "From a request's coming until a worker had it, since the start";
     page.histogram("halfwink_steer_queueing_seconds", help, &report.queueing);
     let help = "From a request's coming until the end of its answer, since the start";
@@ -83,8 +96,10 @@ fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
         let busy = machine.residency.on_s.iter().enumerate();
         served.add(&[("machine", name)], busy.map(|(n, s)| n as f64 * s).sum::<f64>());
     }
-    let help = "Energy of the described machines in the measured times; modelled, not measured";
-    let mut joules = page.counter("halfwink_modelled_energy_joules", help);
-    joules.add(&[("machine", "small")], report.modelled.small_j);
-    joules.add(&[("machine", "big")], report.modelled.big_j);
+    if let Some(modelled) = &report.modelled {
+        let help = "Energy of the described machines in the measured times; modelled, not measured";
+        let mut joules = page.counter("halfwink_modelled_energy_joules", help);
+        joules.add(&[("machine", "small")], modelled.small_j);
+        joules.add(&[("machine", "big")], modelled.big_j);
+    }
 }

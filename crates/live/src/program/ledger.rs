@@ -53,8 +53,8 @@ impl Account {
 pub struct Balance {
     /// Length of the run by the kernel's monotonic clock, in seconds.
     pub duration_s: f64,
-    /// Energy of all components, modelled.
-    pub energy_j: f64,
+    /// Energy of all components, modelled; null without a model.
+    pub energy_j: Option<f64>,
     /// Allowed difference between times and length, in seconds.
     pub tolerance_s: f64,
     /// Largest difference of a component, in seconds.
@@ -78,8 +78,8 @@ pub struct LedgerRow {
     pub cause: &'static str,
     /// Measured time, in seconds.
     pub time_s: f64,
-    /// Modelled energy, in joules.
-    pub energy_j: f64,
+    /// Modelled energy, in joules; null without a model.
+    pub energy_j: Option<f64>,
 }
 
 /// Length of a run, by the kernel's monotonic clock. Components are read one after another while
@@ -145,7 +145,7 @@ pub fn close(length: Length, mut accounts: Vec<Account>, modelled_j: Option<f64>
         .or_else(|| post(accounts, duration).err());
     Balance {
         duration_s: duration.clamp(length.least, length.most).as_s(),
-        energy_j,
+        energy_j: Some(energy_j),
         tolerance_s: allowed.as_s(),
         gap_s: gap.as_s(),
         imbalance,
@@ -199,13 +199,21 @@ fn named(account: &Account) -> Vec<LedgerRow> {
         mode: cause.mode.name(),
         cause: cause.reason,
         time_s: row.time.as_s(),
-        energy_j: row.energy.as_j(),
+        energy_j: Some(row.energy.as_j()),
     };
     account.rows.iter().filter(|(_, _, row)| *row != Row::default()).map(row).collect()
 }
 
 impl Balance {
-    /// Columns of the ledger's table.
+    /// Drops all energies: the run had no model, so its rows hold measured times alone.
+    #[must_use]
+    pub fn without_energy(mut self) -> Balance {
+        self.energy_j = None;
+        self.rows.iter_mut().for_each(|row| row.energy_j = None);
+        self
+    }
+
+    /// Columns of the ledger's table; without a model there is none of energy.
     #[must_use]
     pub fn table(&self) -> Vec<Column> {
         fn column<T: Into<serde_json::Value>>(
@@ -215,14 +223,17 @@ impl Balance {
             rows.iter().map(|row| of(row).into()).collect()
         }
         let rows = &self.rows;
-        vec![
+        let mut columns = vec![
             ("component", "text", column(rows, |row| row.component.as_str().to_owned())),
             ("state", "text", column(rows, |row| row.state)),
             ("mode", "text", column(rows, |row| row.mode)),
             ("cause", "text", column(rows, |row| row.cause)),
             ("time_s", "real", column(rows, |row| row.time_s)),
-            ("energy_j", "real", column(rows, |row| row.energy_j)),
-        ]
+        ];
+        if self.energy_j.is_some() {
+            columns.push(("energy_j", "real", column(rows, |row| row.energy_j)));
+        }
+        columns
     }
 }
 
@@ -254,7 +265,7 @@ mod tests {
     fn states_that_fill_the_run_balance() {
         let balance = close(second(), vec![machine(ms(250), ms(750))], Some(32.5));
         assert_eq!(balance.imbalance, None);
-        assert_eq!((balance.energy_j, balance.gap_s), (32.5, 0.0));
+        assert_eq!((balance.energy_j, balance.gap_s), (Some(32.5), 0.0));
         let names: Vec<_> = balance.rows.iter().map(|r| (r.state, r.mode, r.time_s)).collect();
         assert_eq!(names, [("busy", "user", 0.25), ("idle", "idle", 0.75)]);
         let columns: Vec<_> = balance.table().iter().map(|column| column.0).collect();
@@ -266,7 +277,10 @@ mod tests {
         let balance = close(second(), vec![machine(ms(250), ms(749))], None);
         assert_eq!(balance.imbalance, None);
         let last = balance.rows.last().unwrap();
-        assert_eq!((last.state, last.cause, last.energy_j), ("unaccounted", "clocks-differ", 0.0));
+        assert_eq!(
+            (last.state, last.cause, last.energy_j),
+            ("unaccounted", "clocks-differ", Some(0.0))
+        );
         assert!((last.time_s - 1e-3).abs() < 1e-12 && (balance.gap_s - 1e-3).abs() < 1e-12);
         // A clock that ran ahead makes the run longer for the others.
         let ahead = close(second(), vec![machine(ms(1), ms(1000)), machine(ms(0), ms(1000))], None);

@@ -75,8 +75,8 @@ pub struct Run<'a> {
     pub unit_of_work: &'static str,
     /// Number of units.
     pub units: u64,
-    /// The described machine that gives watts.
-    pub machine: &'a str,
+    /// The described machine that gives watts, if there is one.
+    pub machine: Option<&'a str>,
     /// Name of the policy.
     pub technique: &'a str,
     /// Values of the machine that were set, as `path=value`.
@@ -85,25 +85,32 @@ pub struct Run<'a> {
     pub latency: Latency,
 }
 
-/// The tables `run` (one row) and `ledger` of a live run, with the columns of a simulated one.
+/// The tables `run` (one row) and `ledger` of a live run, with the columns of a simulated one;
+/// without a model those of energy are missing.
 #[must_use]
 pub fn tables(run: &Run<'_>, balance: &Balance) -> [(&'static str, Vec<Column>); 2] {
-    let per_unit = (run.units > 0).then(|| balance.energy_j / run.units as f64);
+    let per_unit = |energy_j: f64| (run.units > 0).then(|| energy_j / run.units as f64);
     let one = |name, kind, value: Value| (name, kind, vec![value]);
     let text = |name, value: &str| one(name, "text", value.into());
     let real = |name, value: Option<f64>| one(name, "real", value.into());
-    let row = vec![
+    let mut row = vec![
         text("workload", "live"),
-        text("machine", run.machine),
+        text("machine", run.machine.unwrap_or("")),
         text("technique", run.technique),
         text("set", &run.set),
         text("unit_of_work", run.unit_of_work),
         one("units", "integer", run.units.into()),
         real("duration_s", Some(balance.duration_s)),
-        real("energy_j", Some(balance.energy_j)),
-        real("energy_j_per_unit", per_unit),
+    ];
+    if let Some(energy_j) = balance.energy_j {
+        row.extend([
+            real("energy_j", Some(energy_j)),
+            real("energy_j_per_unit", per_unit(energy_j)),
+        ]);
+    }
+    row.extend([
         real("latency_mean_us", run.latency.mean_us),
         real("latency_p99_us", run.latency.p99_us),
-    ];
+    ]);
     [("run", row), ("ledger", balance.table())]
 }

@@ -10,7 +10,7 @@ use halfwink_units::Time;
 
 use super::availability::{kernel, silicon, today, usual};
 use crate::server::{Model, Service};
-use crate::{Choice, Make, Parameter, Technique};
+use crate::{Choice, Make, Parameter, Steering, Technique};
 
 const SERVER: Technique = Technique {
     name: "",
@@ -20,7 +20,9 @@ const SERVER: Technique = Technique {
     title: "",
     source: "-",
     parameters: &[],
-    make: Make::Steering(|choice, _, _| Box::new(AlwaysOn::new(choice.whole("threshold") as u32))),
+    make: Make::Steering(Steering::Alone(|choice| {
+        Box::new(AlwaysOn::new(choice.whole("threshold") as u32))
+    })),
     unread: &[],
     module: None,
 };
@@ -136,9 +138,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "the big machine serves from a threshold on, and sleeps otherwise",
         source: "Niccolini 2012, Sec 3.1.2",
         parameters: &[THRESHOLD, WAKE_AT, LINGER],
-        make: Make::Steering(|choice, _, _| {
+        make: Make::Steering(Steering::Alone(|choice| {
             Box::new(Threshold::new(threshold(choice, Count::Small)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
@@ -146,34 +148,34 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "the same, counting the requests of both machines",
         source: "Niccolini 2012, Sec 3.1.2",
         parameters: &[THRESHOLD, WAKE_AT, LINGER],
-        make: Make::Steering(|choice, _, _| {
+        make: Make::Steering(Steering::Alone(|choice| {
             Box::new(Threshold::new(threshold(choice, Count::All)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
         name: "hybrid-early",
         title: "the same, woken at half the threshold, before it is needed",
         parameters: &[THRESHOLD, WAKE_AT.or_else("half the threshold"), LINGER],
-        make: Make::Steering(|choice, _, _| {
+        make: Make::Steering(Steering::Alone(|choice| {
             let published = threshold(choice, Count::Small);
             let wake_at = choice.given("wake_at").map_or(published.threshold / 2, |n| n as u32);
             Box::new(Threshold::new(ThresholdParameters { wake_at, ..published }))
-        }),
+        })),
         ..SERVER
     },
     Technique {
         name: "always-big",
         available: usual("one server of today"),
         title: "the big machine alone, always on: a server of today",
-        make: Make::Steering(|_, _, _| Box::new(Always::new(Side::Big))),
+        make: Make::Steering(Steering::Alone(|_| Box::new(Always::new(Side::Big)))),
         ..SERVER
     },
     Technique {
         name: "always-small",
         available: today("one small server of today"),
         title: "the small machine alone",
-        make: Make::Steering(|_, _, _| Box::new(Always::new(Side::Small))),
+        make: Make::Steering(Steering::Alone(|_| Box::new(Always::new(Side::Small)))),
         ..SERVER
     },
     Technique {
@@ -181,9 +183,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: silicon("a server that sleeps and wakes whole within milliseconds"),
         title: "the big machine alone, asleep whenever it has nothing",
         source: "Meisner 2009",
-        make: Make::Steering(|_, _, _| {
+        make: Make::Steering(Steering::Alone(|_| {
             Box::new(SleepTimer::new(SleepTimerParameters::power_nap()))
-        }),
+        })),
         ..SERVER
     },
     Technique {
@@ -193,10 +195,10 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Gandhi 2010",
         parameters: &[Parameter::number("timer_ms", "ms", 50.0, (0.0, 1e7))
             .about("how long it waits", "assumption")],
-        make: Make::Steering(|choice, _, _| {
+        make: Make::Steering(Steering::Alone(|choice| {
             let linger = ms(choice.number("timer_ms"));
             Box::new(SleepTimer::new(SleepTimerParameters::fixed(linger)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
@@ -204,7 +206,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: kernel("suspend to memory, woken by the network card"),
         title: "the same, after as long as sleeping and waking costs",
         source: "Karlin 1994",
-        make: Make::Steering(|_, model, _| Box::new(SleepTimer::new(break_even(model)))),
+        make: Make::Steering(Steering::Of(|_, model, _| {
+            Box::new(SleepTimer::new(break_even(model)))
+        })),
         ..SERVER
     },
     Technique {
@@ -214,10 +218,10 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Meisner 2012",
         parameters: &[Parameter::number("delay_ms", "ms", 20.0, (0.0, 1e7))
             .about("what a request may be delayed by", "assumption")],
-        make: Make::Steering(|choice, model, _| {
+        make: Make::Steering(Steering::Of(|choice, model, _| {
             let (workers, delay) = (model.spec().big.workers, ms(choice.number("delay_ms")));
             Box::new(DreamWeaver::new(DreamWeaverParameters::published(workers, delay)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
@@ -229,7 +233,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
             Parameter::number("target_ms", "ms", 100.0, (1e-3, 1e7))
                 .about("99th percentile that it aims at", "assumption"),
         ],
-        make: Make::Steering(|choice, _, _| Box::new(OctopusMan::new(octopus(choice)))),
+        make: Make::Steering(Steering::Alone(|choice| Box::new(OctopusMan::new(octopus(choice))))),
         ..SERVER
     },
     Technique {
@@ -237,19 +241,19 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "one machine or the other, by utilisation",
         source: "Wong 2012",
         parameters: &[PERIOD],
-        make: Make::Steering(|choice, model, service| {
+        make: Make::Steering(Steering::Of(|choice, model, service| {
             Box::new(KnightShift::new(knight(choice, model, service)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
         name: "hal",
         title: "the small machine up to a rate that follows its queue, the excess to the big one",
         source: "Huang 2024",
-        make: Make::Steering(|_, model, service| {
+        make: Make::Steering(Steering::Of(|_, model, service| {
             let rate = service.capacity(Side::Small).clamp(1.0, 1e9) as u32;
             Box::new(Hal::new(HalParameters::published(rate, model.spec().small.workers)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
@@ -258,9 +262,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "where the request will be done first, as far as is known",
         source: "Selen 2016",
         parameters: &[LINGER],
-        make: Make::Steering(|choice, model, service| {
+        make: Make::Steering(Steering::Of(|choice, model, service| {
             Box::new(Shortest::new(shortest(choice, model, service)))
-        }),
+        })),
         ..SERVER
     },
     Technique {
@@ -283,9 +287,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
                 .or_else("wake-up time x power while waking / idle power")
                 .about("how long it has had little to do when it gets no more", "Gandhi 2012"),
         ],
-        make: Make::Steering(|choice, model, service| {
+        make: Make::Steering(Steering::Of(|choice, model, service| {
             Box::new(ProgressiveBackup::new(progressive(choice, model, service)))
-        }),
+        })),
         ..SERVER
     },
 ];

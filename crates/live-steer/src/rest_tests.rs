@@ -1,0 +1,62 @@
+//! Machines whose sleep is put off, without sockets and clocks.
+
+use halfwink_policy::steering::{Side, Threshold, ThresholdParameters};
+use halfwink_policy::Host;
+use halfwink_units::Time;
+
+use super::machine::Machine;
+use super::meter::{State, Watts};
+use super::rest::Rest;
+use super::steps::{Inner, Placed};
+
+fn s(seconds: u64) -> Time {
+    Time(seconds * 1_000_000_000_000)
+}
+
+/// A pair whose big machine is asked to sleep at time zero, and whenever it has nothing.
+fn pair(rest: Rest) -> Inner {
+    let policy = Box::new(Threshold::new(ThresholdParameters::published(1)));
+    let machines = [0, 1].map(|_| Machine::new(1, 8, Watts::default()).resting(rest));
+    let mut inner = Inner::new(Host::logged(policy, None), machines, 2);
+    inner.begin(Time::ZERO);
+    inner
+}
+
+fn big(inner: &mut Inner) -> &mut Machine {
+    &mut inner.machines[Side::Big as usize]
+}
+
+/// A request on each machine; that of the big one wakes it if it has to.
+fn two(inner: &mut Inner, now: Time) -> [Placed; 2] {
+    [(); 2].map(|()| inner.arrive(now, now))
+}
+
+#[test]
+fn a_held_machine_serves_at_once_and_was_on_all_the_time() {
+    let mut inner = pair(Rest { least_awake: s(10), per_day: None });
+    assert_eq!(big(&mut inner).state, State::GoingDown);
+    assert!(big(&mut inner).is_held(s(5)) && !big(&mut inner).is_held(s(10)));
+    let [small, second] = two(&mut inner, s(5));
+    assert!(matches!(small, Placed::Now(Side::Small, _)));
+    assert!(matches!(second, Placed::Now(Side::Big, _)), "it is on");
+    assert_eq!((big(&mut inner).counts.spared, big(&mut inner).on_since), (1, Time::ZERO));
+    // It has nothing again, and goes down ten seconds after it woke.
+    inner.leave(Side::Big, 0, s(5), s(6));
+    assert_eq!((big(&mut inner).state, big(&mut inner).held), (State::GoingDown, s(10)));
+    big(&mut inner).book(s(11));
+    let spent = big(&mut inner).meter.residency();
+    assert_eq!((spent.on_s, spent.going_down_s), (vec![9.0, 1.0], 1.0));
+    // Asked to wake now, it goes down first.
+    inner.leave(Side::Small, 0, s(5), s(11));
+    two(&mut inner, s(11));
+    assert_eq!((big(&mut inner).state, big(&mut inner).counts.spared), (State::GoingDown, 1));
+}
+
+#[test]
+fn without_bounds_no_sleep_is_put_off() {
+    let mut inner = pair(Rest::default());
+    assert_eq!(big(&mut inner).state, State::GoingDown);
+    assert!(!big(&mut inner).is_held(Time::ZERO));
+    two(&mut inner, s(1));
+    assert_eq!((big(&mut inner).state, big(&mut inner).counts.spared), (State::GoingDown, 0));
+}
