@@ -26,7 +26,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.idle_counters import IdleCounters, counters
 from halfwink.inputs import read_text
 from halfwink.library import root
-from halfwink.request_profile import read_times
+from halfwink.response_times import read_times
 from halfwink.results import Results
 
 #: Of the file of predictions.

@@ -35,7 +35,7 @@ from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
 from halfwink.fleet_day import Day
 from halfwink.live_steer import LiveSteer
-from halfwink.request_profile import read_times
+from halfwink.response_times import read_times
 
 FORMATS = ("combined", "json")
 COMBINED = re.compile(

@@ -16,7 +16,8 @@ from halfwink.comparison import at_loads, split_loads
 from halfwink.errors import HalfwinkError
 from halfwink.library import root
 from halfwink.report.load_chart import alike, along_load, front, is_along_load
-from halfwink.request_profile import WITHIN, core_of, read_times, time_us
+from halfwink.request_profile import WITHIN, core_of
+from halfwink.response_times import read_times, time_us
 from halfwink.summary import summarize
 
 FEW = {"requests": 40_000}

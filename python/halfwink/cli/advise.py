@@ -28,7 +28,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
 from halfwink.files import place
 from halfwink.fleet_day import SLEEP_W, WAKE_S
-from halfwink.request_profile import time_us
+from halfwink.response_times import time_us
 from halfwink.summary import fixed
 
 #: Compositions in the table.

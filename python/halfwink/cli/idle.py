@@ -17,7 +17,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.idle_counters import IdleCounters, counters
 from halfwink.idle_gaps import BEST, RECORDED, IdleGaps, short_time
 from halfwink.inputs import read_text
-from halfwink.request_profile import time_us
+from halfwink.response_times import time_us
 from halfwink.summary import fixed
 
 #: Counters are short; a longer file holds none.

@@ -14,6 +14,7 @@ from halfwink.cli.console import print_json, say
 from halfwink.cli.settings import split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.request_profile import RequestProfile
+from halfwink.response_times import read_times, time_us
 
 
 def profile(
@@ -105,12 +106,12 @@ def _stated(
     name: str | None,
 ) -> RequestProfile:
     if log is not None:
-        times = profiles.read_times(log, unit)
+        times = read_times(log, unit)
         made = f"halfwink profile --log {log.name}"
         return profiles.stated_profile(
             name or log.stem, times_us=times, busy_w=busy_w, made_by=made
         )
-    mean = profiles.time_us(service_mean or "")
+    mean = time_us(service_mean or "")
     made = f"halfwink profile --service-mean {service_mean} --cv {cv:g}"
     return profiles.stated_profile(
         name or "service", mean_us=mean, cv=cv, busy_w=busy_w, made_by=made
