@@ -7,6 +7,7 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,6 +16,7 @@ from conftest import Halfwink, document, lacking
 import halfwink
 from halfwink import HalfwinkError, schemas
 from halfwink.cli import console
+from halfwink.schemas import parts
 
 CLI = Path(console.__file__).parent
 #: Functions that are told a kind, and as which argument.
@@ -59,11 +61,49 @@ def test_every_kind_that_is_printed_has_a_schema_and_no_other() -> None:
 def test_a_schema_is_one_and_names_its_kind(kind: str) -> None:
     found = schemas.schema(kind)
     jsonschema.Draft202012Validator.check_schema(found)
-    name = f"halfwink.{kind}/{console.VERSION}"
+    name = f"halfwink.{kind}/{schemas.VERSION}"
     assert found["title"] == name
-    assert found["properties"]["schema"] == {"const": name}
+    assert found["properties"]["schema"]["const"] == name
     assert "schema" in found["required"]
     assert found["description"].startswith(("halfwink ", "file "))
+
+
+@pytest.mark.parametrize("kind", schemas.kinds())
+def test_every_key_is_described_with_its_unit(kind: str) -> None:
+    def check(part: Any) -> None:
+        for key, inner in part.get("properties", {}).items():
+            about = inner.get("description", "")
+            assert re.fullmatch(r"[A-Z0-9`].*\.", about), f"{kind}: {key}: {about}"
+            assert parts.unit(key).lower() in about.lower(), f"{kind}: {key}: {about}"
+            check(inner)
+        for key in ("items", "additionalProperties"):
+            if isinstance(part.get(key), dict):
+                check(part[key])
+
+    check(schemas.schema(kind))
+
+
+def test_every_word_is_a_key_of_a_document() -> None:
+    names: set[str] = set()
+
+    def find(part: Any) -> None:
+        names.update(part.get("properties", ()))
+        for inner in (*part.get("properties", {}).values(), part.get("items")):
+            if isinstance(inner, dict):
+                find(inner)
+
+    for kind in schemas.kinds():
+        find(schemas.schema(kind))
+    assert set(parts.words()) <= names
+
+
+def test_key_without_description_is_an_error() -> None:
+    with pytest.raises(KeyError, match="`mine_j` has no description"):
+        parts.part("energy_j", mine_j=parts.NUMBER)
+    with pytest.raises(KeyError, match="mine"):
+        parts.part("mine")
+    about = parts.described("energy_saving_low_pct")
+    assert about == "Lower end of the interval of `energy_saving_pct`, in per cent."
 
 
 def test_a_document_that_is_not_as_it_says_is_found() -> None:

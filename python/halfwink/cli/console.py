@@ -17,6 +17,7 @@ from rich.text import Text
 from halfwink.cli.fitting import fit, folded, least, narrowed
 from halfwink.errors import HalfwinkError
 from halfwink.files import check_drawing
+from halfwink.schemas import VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from halfwink import batch
 
-#: Of the JSON documents: it changes when something that was there is not, or means something else.
-VERSION = 1
 #: Endings of files that charts are drawn into.
 PLOTS = (".html", ".svg", ".png", ".pdf", ".json")
 #: A chart in the page that Altair writes.

@@ -2,23 +2,49 @@
 
 A document names its kind and version itself, as ``{"schema": "halfwink.compare/1", ...}``. Within a
 version keys may come, and none goes or changes its meaning; a reader passes over what it does not
-know. The schemas are files beside this one, one for each kind.
+know. The schemas are made from the declarations in the modules of this package; each key has a
+description with its unit, in ``words.toml``.
 """
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib import resources
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from halfwink.errors import HalfwinkError
+
+if TYPE_CHECKING:
+    from halfwink.schemas.parts import Node
+
+#: Version of all documents: it changes when a key goes or changes its meaning.
+VERSION = 1
+#: Modules that declare documents.
+_AREAS = (
+    "advising",
+    "studying",
+    "listing",
+    "tracing",
+    "modelling",
+    "storing",
+    "switching_circuits",
+    "routing",
+    "steering",
+    "placing",
+)
+
+
+@cache
+def _documents() -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for area in _AREAS:
+        found |= import_module(f"{__name__}.{area}").DOCUMENTS
+    return found
 
 
 def kinds() -> list[str]:
     """Kinds of documents, as ``compare`` or ``trace.info``, sorted."""
-    files = (entry.name for entry in resources.files(__name__).iterdir())
-    return sorted(name.removesuffix(".json") for name in files if name.endswith(".json"))
+    return sorted(_documents())
 
 
 @cache
@@ -28,10 +54,20 @@ def schema(kind: str) -> dict[str, Any]:
     Raises:
         HalfwinkError: there is no such kind.
     """
-    file = resources.files(__name__).joinpath(f"{kind}.json")
-    if not file.is_file():
+    if kind not in _documents():
         raise HalfwinkError(f"no JSON document `{kind}`: expected one of {', '.join(kinds())}")
-    return json.loads(file.read_text())
+    document = _documents()[kind]
+    held = document.shape
+    name = f"halfwink.{kind}/{VERSION}"
+    const = {"description": "Kind and version of the document.", "const": name}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": name,
+        "description": document.about,
+        **held,
+        "properties": {"schema": const, **held["properties"]},
+        "required": ["schema", *held["required"]],
+    }
 
 
 def kind_of(document: Any) -> str | None:

@@ -1,0 +1,135 @@
+"""Documents of circuit-switched fabrics."""
+
+from __future__ import annotations
+
+from halfwink.schemas.parts import LIST, NOTE, NUMBER, TEXT, Node, document, part
+from halfwink.schemas.shared import FACT
+
+RUN = part(
+    "workload machine set technique unit_of_work units duration_s energy_j "
+    "energy_j_per_unit energy_low_j_per_unit energy_high_j_per_unit "
+    "latency_mean_us latency_mean_low_us latency_mean_high_us latency_p99_us "
+    "latency_p99_low_us latency_p99_high_us load idle_w seed flows ended_pct gb "
+    "fct_p50_us small_p99_us medium_p99_us large_p99_us groups group_mean_ms "
+    "group_p99_ms network_j_per_gb j_per_gb circuits_per_byte packets_pct up_pct "
+    "days energy_saving_pct slowdown_pct energy_delay_pct is_front "
+    "energy_saving_low_pct energy_saving_high_pct equal_rate_saving_pct "
+    "equal_rate_saving_low_pct equal_rate_saving_high_pct beyond_today_pct "
+    "beyond_today_low_pct beyond_today_high_pct available breaks today"
+)
+_SETTING = "hosts slot_us night_us gbps tokens margin_us mtu spin_us spin_share realtime"
+SETTING = part(_SETTING, technique=NOTE)
+SLACK = part("count max_us p1_us p50_us p90_us p99_us")
+LOST = part("overflowed too_long unsent")
+REFUSED = part("foreign malformed replayed")
+VIOLATIONS = part("cut elsewhere night")
+LOAD = part(
+    "cpu_ns foreign received received_bytes reordered sent",
+    missing=NUMBER.called("Numbers that never arrived."),
+)
+CPU_PCT = part(
+    "shapers spinning",
+    load=NUMBER.called("Processor time of the load's threads, relative to the duration."),
+    switch=NUMBER.called("Processor time of the switch, relative to the duration."),
+)
+
+
+def _switch(names: str = "at_work") -> Node:
+    return part(
+        "at_s back_hosts circuits cpu_s duration_s forwarded forwarded_bytes "
+        "is_realtime late_slots lost_hosts overlaps refused_joins replies rested_s "
+        f"syncs up_s {names}",
+        guard=SLACK,
+        lost=LOST,
+        lost_now=LIST,
+        refused=REFUSED,
+        slots=NUMBER.called("Slots of the fabric that have passed."),
+        sync_late=SLACK,
+        violations=VIOLATIONS,
+    )
+
+
+def _hosts(load: Node, names: str = "at_work") -> Node:
+    return part(
+        "at_s cpu_s days duration_s for_nobody host is_realtime overflowed received received_bytes "
+        f"sent sent_bytes spun_s syncs taken untaken waiting_bytes {names}",
+        begin=SLACK,
+        load=load,
+        lost=LOST,
+        refused=REFUSED,
+        sync=SLACK,
+    ).listed()
+
+
+DOCUMENTS = {
+    "circuits.advise": document(
+        "halfwink circuits advise: fabrics and techniques on one workload, and the Pareto front",
+        "workload measure",
+        best=RUN.called("Run that is best by `measure`."),
+        runs=RUN.listed().called("Runs of all combinations."),
+        sensitivity=LIST,
+    ),
+    "circuits.model": document(
+        "halfwink circuits model: equations of a fabric of circuits",
+        "fabric",
+        facts=FACT.listed(),
+        days=part("day_us sharers duty_pct bandwidth_gbps round_trip_us")
+        .listed()
+        .called("Bandwidth and round trip by length of day."),
+        savings=part(
+            "demand_gbps utilisation_pct packets_w circuits_w saved_pct port_ratio"
+        ).listed(),
+        trees=part(
+            "radix servers switches top_switches", levels=NUMBER.called("Levels of switches.")
+        ).listed(),
+    ),
+    "circuits.schedule": document(
+        "halfwink circuits schedule: a demand as a week of circuits",
+        facts=part(
+            "hosts days_us week_us duty_pct sum_error", slots=NUMBER.called("Slots of the week.")
+        ),
+        week=part(
+            "slot day_us", circuits=TEXT.called("Circuits of the slot, as `0>1 1>2`.")
+        ).listed(),
+    ),
+    "live.circuits": document(
+        "halfwink live circuits: use of the circuits between namespaces",
+        "use_pct gbps duty_pct up_pct late_slots overlaps violations forwarded "
+        "held_bytes dropped realtime",
+        setting=SETTING,
+        switch=_switch(),
+        hosts=_hosts(LOAD.or_null()),
+        slots=NUMBER.called("Slots of the fabric that have passed."),
+        cpu_pct=CPU_PCT,
+    ),
+    "live.circuits.slots": document(
+        "halfwink live circuits --slots: the least slots by ideal use",
+        setting=SETTING,
+        slots=part(
+            "slot_us night_us duty_pct use_pct use_least_pct use_most_pct violations "
+            "forwarded overlaps late_slots begin_p99_us cpu_pct"
+        )
+        .listed()
+        .called("Use of the circuits by length of slot."),
+    ),
+    "live.circuits.transfer": document(
+        "halfwink live circuits --transfer: a file through the fabric",
+        "size equal seconds",
+        setting=SETTING,
+        report=part(
+            switch=_switch(),
+            hosts=_hosts(NUMBER),
+        ),
+    ),
+    "live.circuits.virtual": document(
+        "halfwink live circuits --virtual: the fabric in virtual time",
+        "use_pct gbps duty_pct up_pct late_slots overlaps violations forwarded "
+        "held_bytes dropped realtime",
+        setting=part(f"{_SETTING} dilation shaper tcp seed", technique=NOTE),
+        switch=_switch(""),
+        hosts=_hosts(LOAD.or_null(), ""),
+        streams=LIST,
+        slots=NUMBER.called("Slots of the fabric that have passed."),
+        cpu_pct=CPU_PCT,
+    ),
+}
