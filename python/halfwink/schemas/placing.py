@@ -73,14 +73,18 @@ DOCUMENTS = {
         learned=part(
             "rounds",
             kinds=part(
-                "candidates common first kept warm",
-                cold=NUMBER.called("Way in which caches were made cold."),
+                "candidates",
+                first=NUMBER.called("Lines that were quick after the first request."),
+                common=NUMBER.called("Lines that were quick after all requests."),
+                kept=NUMBER.called("Lines of `common` that are slow without a request."),
+                warm=NUMBER.called("Median time of a cached load: ns in the kernel, else ticks."),
+                cold=NUMBER.called("Time that 90 % of the uncached loads exceed, as of `warm`."),
                 name=NOTE,
             ).listed(),
         ),
         rates_ns_per_line=part(
             "best_prefetch kernel_cold kernel_warm ratio",
-            user=NUMBER.called("Time of a loop in the program itself."),
+            user=NUMBER.called("Time of a loop in the server's own thread."),
         ),
         announcement_to_first_load_us=part(
             "n", p50=INTERVAL.or_null(), p90=INTERVAL.or_null(), p99=INTERVAL.or_null()

@@ -37,8 +37,9 @@ DOCUMENTS = {
     ),
     "live.load": document(
         "halfwink live load: requests that were answered, and when",
-        "answered answered_per_s bytes connections cpu_s late offered_per_s requests "
+        "answered answered_per_s bytes connections cpu_s offered_per_s requests "
         "seconds start_ns stopped waited",
+        late=NUMBER.called("Requests that were sent more than a millisecond late."),
         backends=part(latency_s=QUANTILES, name=NOTE, service_s=QUANTILES).listed(),
         errors=OBJECT.called("Failed requests by reason."),
         latency_s=QUANTILES,
@@ -62,7 +63,7 @@ DOCUMENTS = {
         "halfwink live serve: what the prototype's server did",
         "connections duration_s refused served",
         name=NOTE,
-        service_s=QUANTILES,
+        service_s=QUANTILES.called("Times from taking a request to handing its answer over."),
         workers=part("busy_s bytes cpu cpu_s refused served").listed(),
     ),
     "live.steer": document(

@@ -15,9 +15,10 @@ DOCUMENTS = {
     "live.block": document(
         "halfwink live block: what the block device did",
         "cpu_s duration_s errors hears log_dropped policy rest size_bytes",
-        connections=part("accepted done late open peak refused vanished wrong").called(
-            "Connections by outcome."
-        ),
+        connections=part(
+            "accepted done open peak refused vanished wrong",
+            late=NUMBER.called("Connections whose client took too long."),
+        ).called("Connections by outcome."),
         flushes=part("answered count failed", took=TIMES),
         io=part("again at_once direct enters fell_back io parts past_cache ringed"),
         latency=TIMES,
@@ -27,7 +28,7 @@ DOCUMENTS = {
         queues=NOTE,
         requests=part(
             "flushes read_bytes reads refused trims writes written_bytes zeroes",
-            caches=NUMBER.called("Cache hints received."),
+            caches=NUMBER.called("Cache requests (`NBD_CMD_CACHE`)."),
             statuses=NUMBER.called("Block-status queries."),
         ),
         stages=OBJECT.or_null(),

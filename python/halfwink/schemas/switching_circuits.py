@@ -51,8 +51,9 @@ def _switch(names: str = "at_work") -> Node:
 
 def _hosts(load: Node, names: str = "at_work") -> Node:
     return part(
-        "at_s cpu_s days duration_s for_nobody host is_realtime overflowed received received_bytes "
+        "at_s cpu_s duration_s for_nobody host is_realtime overflowed received received_bytes "
         f"sent sent_bytes spun_s syncs taken untaken waiting_bytes {names}",
+        days=NUMBER.called("Days on which the host had something to send."),
         begin=SLACK,
         load=load,
         lost=LOST,

@@ -1,4 +1,4 @@
-"""Documents of recordings."""
+"""Documents of recordings and of what they hold."""
 
 from __future__ import annotations
 
