@@ -225,10 +225,10 @@ def test_mistakes_are_one_line(halfwink: Halfwink, words: tuple[str, ...], said:
 
 
 def test_lists_know_hybrid_servers_and_their_techniques(halfwink: Halfwink) -> None:
-    listed = halfwink("list", "machines", "--json").json()["machines"]
+    listed = halfwink("list", "machines", "--json").rows("machines")
     machines = {m["name"]: m for m in listed}
     assert machines["niccolini"]["world"] == "server"
-    techniques = halfwink("list", "techniques", "--json").json()["techniques"]
+    techniques = halfwink("list", "techniques", "--json").rows("techniques")
     steering = [f"{t['name']} 20" for t in techniques if t["family"] == "steering"]
     shown = runs(halfwink, "count@20", "--set", "requests=2000")
     assert sorted(shown) == sorted(steering)
@@ -236,7 +236,7 @@ def test_lists_know_hybrid_servers_and_their_techniques(halfwink: Halfwink) -> N
 
 @pytest.mark.full("long")
 def test_every_target_has_a_verdict(halfwink: Halfwink) -> None:
-    rows = halfwink("reproduce", "niccolini/A", "--json").json()["targets"]
+    rows = halfwink("reproduce", "niccolini/A", "--json").rows("targets")
     assert len(rows) == 74
     # compare with a prototype that was measured.
     measured = ("niccolini/A-16", "niccolini/A-17/")

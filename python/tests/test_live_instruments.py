@@ -102,7 +102,7 @@ def test_doctor_has_a_line_for_all_that_a_machine_may_lack() -> None:
 
 
 def test_doctor_knows_the_live_parts(halfwink: Halfwink) -> None:
-    found = {f["what"]: f for f in halfwink("doctor", "--json").json()["findings"]}
+    found = {f["what"]: f for f in halfwink("doctor", "--json").rows("findings")}
     assert found["live: preload library"]["present"]
     for what in ("a CPU for system calls", "io_uring", "switch records", "waiting in hardware"):
         finding = found[f"live: {what}"]

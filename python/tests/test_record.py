@@ -178,7 +178,7 @@ def listing(halfwink: Halfwink, trace: Path) -> list[str]:
 
 def sound(halfwink: Halfwink, trace: Path) -> dict[str, int]:
     """What `trace check` finds."""
-    return document(halfwink("trace", "check", str(trace), "--json").out)
+    return halfwink("trace", "check", str(trace), "--json").json()["facts"]
 
 
 def one_line(done: Done, *words: str) -> None:

@@ -104,9 +104,9 @@ def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None
 
 
 def test_lists_know_routers_and_their_techniques(halfwink: Halfwink) -> None:
-    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()["machines"]}
+    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").rows("machines")}
     assert machines["westmere"]["world"] == "router"
-    listed = halfwink("list", "techniques", "--json").json()["techniques"]
+    listed = halfwink("list", "techniques", "--json").rows("techniques")
     techniques = {t["name"]: t for t in listed}
     assert techniques["metronome"]["source"] == "Faltelli 2020"
     shown = halfwink("router", "--profile", "20", "--json").json()["results"]
@@ -166,7 +166,7 @@ def test_a_router_that_steps_down_more_slowly_keeps_more_cores() -> None:
 
 @pytest.mark.parametrize("prefix", ["niccolini/B-"])
 def test_every_target_has_a_verdict(halfwink: Halfwink, prefix: str) -> None:
-    rows = halfwink("reproduce", prefix, "--json").json()["targets"]
+    rows = halfwink("reproduce", prefix, "--json").rows("targets")
     assert len(rows) == 117
     assert not [r["id"] for r in rows if r["verdict"] == "not-yet"]
     # What was held out of a fit was not fitted to.

@@ -343,13 +343,13 @@ def test_a_plot_of_a_column_that_is_not_there_is_one_line(halfwink: Halfwink, tm
 
 
 def test_lists_are_of_all_worlds(halfwink: Halfwink):
-    worlds = {w["name"] for w in halfwink("list", "worlds", "--json").json()["worlds"]}
+    worlds = {w["name"] for w in halfwink("list", "worlds", "--json").rows("worlds")}
     assert worlds == set(WORLDS)
     for what in ("machines", "workloads"):
-        entries = halfwink("list", what, "--json").json()[what]
+        entries = halfwink("list", what, "--json").rows(what)
         assert {entry["world"] for entry in entries} == worlds
     for world in WORLDS:
-        listed = halfwink("list", "techniques", "--world", world, "--json").json()["techniques"]
+        listed = halfwink("list", "techniques", "--world", world, "--json").rows("techniques")
         played = (part for t in SMALL[world].techniques for part in t.split("+"))
         assert {t["name"] for t in listed} >= {part.split(":")[0] for part in played}
     parameters = {

@@ -24,6 +24,7 @@ from halfwink.cli.console import (
     print_frame,
     print_json,
     print_table,
+    print_tables,
     progress_bar,
     say,
 )
@@ -361,7 +362,7 @@ def doctor(*, json: Json = False) -> int:
     """
     findings = checking.findings()
     if json:
-        print_json("doctor", {"findings": [f.__dict__ for f in findings]})
+        print_tables("doctor", {"findings": [f.__dict__ for f in findings]})
         return 0
     if stdout.is_terminal and stdout.width < ROOMY:
         _narrow(findings)

@@ -14,6 +14,7 @@ from halfwink.schemas.parts import (
     document,
     part,
 )
+from halfwink.schemas.tables import tables
 
 DOCUMENTS = {
     "advise": document(
@@ -76,21 +77,6 @@ DOCUMENTS = {
         .listed()
         .called("The day step by step."),
         runs=OBJECT.listed().called("Runs at steady loads, with the columns of compare."),
-    ),
-    "calibrate.host": document(
-        "halfwink calibrate host: this machine measured, and native beside simulated "
-        "time of programs",
-        "machine mean_error_pct worst_error_pct mean_error_huge_pct worst_error_huge_pct",
-        numbers=part("name value unit spread_pct runs").listed(),
-        curves=part("curve place place_unit height height_unit").listed(),
-        programs=part(
-            "program instructions native_ns native_huge_ns simulated_ns error_pct error_huge_pct"
-        ).listed(),
-        notes=TEXT.listed(),
-    ),
-    "doctor": document(
-        "halfwink doctor: what this machine has, and what adds the rest",
-        findings=part("present detail fix", what=NOTE).listed(),
     ),
     "measure": document(
         "halfwink measure: what each way to hand work to another core costs here, and "
@@ -161,5 +147,24 @@ DOCUMENTS = {
         missing=TEXT.listed().called("Quantities that could not be measured, and why."),
         notes=TEXT.listed().called("Sentences on doubtful results."),
         cpus=INTEGER.called("CPUs of this machine; 0 if they could not be counted."),
+    ),
+}
+
+TABLES = {
+    "calibrate host": tables(
+        "this machine measured, and native beside simulated time of programs",
+        part(
+            "machine mean_error_pct worst_error_pct mean_error_huge_pct worst_error_huge_pct",
+            notes=TEXT.listed(),
+        ),
+        numbers=part("name value unit spread_pct runs"),
+        curves=part("curve place place_unit height height_unit"),
+        programs=part(
+            "program instructions native_ns native_huge_ns simulated_ns error_pct error_huge_pct"
+        ),
+    ),
+    "doctor": tables(
+        "what this machine has, and what adds the rest",
+        findings=part("present detail fix", what=NOTE),
     ),
 }

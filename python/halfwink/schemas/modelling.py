@@ -6,13 +6,13 @@ from halfwink.schemas.parts import (
     INTEGER,
     NOTE,
     NUMBER,
-    OBJECT,
     REAL,
     TEXT,
     Node,
     document,
     part,
 )
+from halfwink.schemas.tables import tables
 
 SCHEME = part(
     "scheme route look_up kernel_ways user_rank kernel_rank user_accesses "
@@ -21,6 +21,8 @@ SCHEME = part(
     "changes converged_mcycles final_kernel_ways"
 )
 
+PREPARED = TEXT.called("Preparation: `warm`, `cold`, `preheated` and others.")
+IDLE_AS = TEXT.called("Source of the idle times: `exact`, `recorded` or `corrected`.")
 _WAIT = "time that work waits for its CPU to wake."
 
 
@@ -111,83 +113,104 @@ DOCUMENTS = {
         .called("One row for each state, from the shallowest."),
         measured=TEXT.listed().called("Quantities that are measured."),
     ).closed(),
-    "pdn": document("halfwink pdn: wake-ups on a power grid", "view", rows=OBJECT.listed()),
-    "pdn.case": document(
-        "halfwink pdn --case: one wake-up on a power grid",
-        "case shortest_ns wake_up_ns",
-        droop=NUMBER.listed(),
+}
+
+TABLES = {
+    "pdn": tables(
+        "wake-ups on a power grid",
+        calibrate=part("element value").optional(),
+        fit=part(
+            "fit t0_ns alpha beta delta error_mean_pct error_max_pct error_max_ns",
+            gamma=NUMBER.called("Weight of `y` in the equation."),
+        ).optional(),
+        sensitivity=part("element t0_ns", scale=NUMBER.called("Factor on the element.")).optional(),
+        stagger=part("waking at_once_ns staggered_ns cut_pct").optional(),
+        table=part("case sets w x y z wake_up_ns staggered_ns").optional(),
     ),
-    "preheat.breakdown": document(
-        "halfwink preheat breakdown: where the time of a request goes",
+    "pdn --case": tables(
+        "one wake-up on a power grid",
+        part("case shortest_ns wake_up_ns", droop=NUMBER.listed()),
+    ),
+    "preheat breakdown": tables(
+        "parts of the time of a request",
         steps=part(
             "how time_us reduction_pct data_kib",
             step=TEXT.called("Step of the request."),
             factor=NUMBER.called("Factor of the step on the time."),
-        ).listed(),
+        ),
     ),
-    "preheat.deadline": document(
-        "halfwink preheat deadline: how early a packet must be announced",
+    "preheat deadline": tables(
+        "how early a packet must be announced",
         requests=part(
             "workload lead_us wake_us bandwidth load_us overshoot_us response_us cold_us "
             "net_gain_us",
-            late=TEXT.called(
-                "Treatment of a request whose load is not complete: held, or run meanwhile."
-            ),
-        ).listed(),
-    ),
-    "preheat.prototype": document(
-        "halfwink preheat prototype: response times warm, cold and preheated, and what is loaded",
-        services=part(
-            "workload response_us p99_us misses cpi",
-            mode=TEXT.called("Preparation of the request: `warm`, `cold`, `preheated` and others."),
-        ).listed(),
-        loads=part("workload data_kib run_lines cost_us kib_per_us")
-        .listed()
-        .called("Costs of loading the sets."),
-    ),
-    "preheat.simulate": document(
-        "halfwink preheat simulate: agents on a service's requests",
-        "workload machine",
-        facts=part(
-            "marked_requests alone training_requests measured_requests loses dumped_level "
-            "set_lines set_kib set_words mean_run_lines saved_w",
-            cut=TEXT.called("Way in which requests were cut out of the recording."),
-        ).listed(),
-        modes=part(
-            "requests response_mean_us response_p50_us response_p99_us reduction "
-            "l2_misses l3_misses lines loaded useful touched preheat_us late_us energy_uj "
-            "excess_uj break_even_us",
-            mode=TEXT.called("Preparation of the request: `warm`, `cold`, `preheated` and others."),
-        ).listed(),
-        requests=part(
-            "request instructions response_us l2_misses l3_misses lines loaded useful "
-            "touched preheat_us late_us energy_uj",
-            mode=TEXT.called("Preparation of the request: `warm`, `cold`, `preheated` and others."),
-        ).listed(),
-        training=part("request dumped touched evicted common").listed(),
-        orders=part("preheat_us", order=TEXT.called("Order in which lines are loaded.")).listed(),
-    ),
-    "segregation.sweep": document(
-        "halfwink segregation sweep: ways to divide a cache between kernel and user",
-        "workload l1 l2",
-        facts=part(
-            "instructions kernel_share references configurations "
-            "way_partition_by_set_mpki insertion_by_set_mpki"
+            late=TEXT.called("Request whose load is not complete: held, or run meanwhile."),
         ),
-        lru=SCHEME,
-        best=SCHEME.listed(),
-        schemes=SCHEME.listed(),
-        curves=part("route side recency hits").listed(),
     ),
-    "switching": document(
-        "halfwink switching: costs of changing cores",
-        "view",
-        rows=part(
-            "workload? variant? configuration kernel call? made_per_s? moved_per_s? "
-            "app_pct? os_pct? power_up_cycles? ns? races_lost? amount? amount_unit? "
-            "unit_ns? power_w? amount_per_joule? core? user_pct? call_pct? switch_pct? "
-            "interrupt_pct? waking_pct? off_pct? recorded_idle_pct? wakes_per_s?",
-            idle_pct=NUMBER.optional(),
-        ).listed(),
+    "preheat prototype": tables(
+        "response times warm, cold and preheated, and what is loaded",
+        services=part("workload response_us p99_us misses cpi", mode=PREPARED),
+        loads=part("workload data_kib run_lines cost_us kib_per_us"),
+    ),
+    "preheat simulate": tables(
+        "agents on a service's requests",
+        part(
+            "workload machine marked_requests alone training_requests measured_requests loses "
+            "dumped_level set_lines set_kib set_words mean_run_lines saved_w",
+            cut=TEXT.called("Way in which requests were cut out of the recording."),
+        ),
+        modes=part(
+            "requests response_mean_us response_p50_us response_p99_us reduction l2_misses "
+            "l3_misses lines loaded useful touched preheat_us late_us energy_uj excess_uj "
+            "break_even_us",
+            mode=PREPARED,
+        ),
+        requests=part(
+            "request instructions response_us l2_misses l3_misses lines loaded useful touched "
+            "preheat_us late_us energy_uj",
+            mode=PREPARED,
+        ),
+        training=part("request dumped touched evicted common"),
+        orders=part("preheat_us", order=TEXT.called("Order in which lines are loaded.")),
+    ),
+    "segregation sweep": tables(
+        "ways to divide a cache between kernel and user",
+        "workload l1 l2 instructions kernel_share references configurations "
+        "way_partition_by_set_mpki insertion_by_set_mpki",
+        best=SCHEME,
+        schemes=SCHEME,
+        curves=part("route side recency hits"),
+    ),
+    "switching": tables(
+        "costs of moving threads between cores",
+        accounts=part(
+            "workload variant accounting os_core_w elapsed_s idle_app_s idle_os_s energy_j merit "
+            "work_per_joule",
+            idle=IDLE_AS,
+            rate=NUMBER.called("Work done in the reported interval."),
+        ).optional(),
+        calibrate=part("element value").optional(),
+        calls=part(
+            "workload variant configuration kernel call made_per_s moved_per_s app_pct os_pct"
+        ).optional(),
+        cores=part(
+            "workload variant configuration kernel core user_pct call_pct switch_pct "
+            "interrupt_pct waking_pct off_pct recorded_idle_pct wakes_per_s",
+            idle_pct=NUMBER,
+        ).optional(),
+        costs=part("configuration kernel power_up_cycles ns races_lost").optional(),
+        facts=part("fact value").optional(),
+        printed=part(
+            "workload variant accounting os_core_w elapsed_single_s elapsed_s idle_app_s "
+            "idle_os_s energy_j merit break_even_merit_w break_even_energy_w",
+            idle=IDLE_AS,
+        ).optional(),
+        runs=part(
+            "workload variant configuration kernel amount amount_unit unit_ns power_w "
+            "amount_per_joule"
+        ).optional(),
+        systems=part(
+            "system total_w cpu_w largest_other_w workload variant os_core_w gain_j"
+        ).optional(),
     ),
 }

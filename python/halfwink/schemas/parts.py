@@ -25,6 +25,8 @@ TYPES: dict[str, dict[str, Any]] = {
     "any_scalar": {"type": ["boolean", "number", "string"]},
     "part": {},
 }
+#: Section of names of tables.
+TABLE = "table"
 #: Units by the endings of names.
 UNITS = {
     "j_per_unit": "joules",
@@ -112,14 +114,21 @@ LIST, OBJECT = Node({"type": "array"}), Node({"type": "object"})
 
 
 @cache
+def _sections() -> dict[str, dict[str, str]]:
+    text = resources.files(__package__ or __name__).joinpath("words.toml").read_text()
+    return tomllib.loads(text)
+
+
+@cache
 def words() -> dict[str, tuple[str, str]]:
     """Type and description of each name."""
-    text = resources.files(__package__ or __name__).joinpath("words.toml").read_text()
-    return {
-        name: (kind, about)
-        for kind, section in tomllib.loads(text).items()
-        for name, about in section.items()
-    }
+    held = {kind: names for kind, names in _sections().items() if kind != TABLE}
+    return {name: (kind, about) for kind, names in held.items() for name, about in names.items()}
+
+
+def table_words() -> dict[str, str]:
+    """Description of each name of a table."""
+    return _sections()[TABLE]
 
 
 def unit(name: str) -> str:

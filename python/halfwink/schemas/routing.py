@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from halfwink.schemas.parts import NUMBER, OBJECT, document, part
-from halfwink.schemas.shared import LEDGER, MEASURED, TABLES, TIMES
+from halfwink.schemas.shared import LEDGER, MEASURED, REPORTED, TIMES
+from halfwink.schemas.tables import tables
 
 SPREAD = part("count max mean p50 p99 p999")
 ORDER = part(
@@ -12,10 +13,6 @@ ORDER = part(
 )
 
 DOCUMENTS = {
-    "live.costs": document(
-        "halfwink live costs: what a packet costs the router",
-        costs=part("element frame_bytes ns_per_packet times_a_copy").listed(),
-    ),
     "live.day": document(
         "halfwink live day: a day of load in a bed",
         "frames live_busy_s simulated_busy_s live_modelled_j simulated_modelled_j "
@@ -63,7 +60,7 @@ DOCUMENTS = {
         ),
         policy=OBJECT.called("State of the policy, by name."),
         ports=part("gone interface io lost queues received sent unsent up").listed(),
-        tables=TABLES,
+        tables=REPORTED,
         workers=part(
             "cpu_s parked passes served sleeps waiting",
             residency=part("busy_s c1_s c3_s c6_s spin_s"),
@@ -78,5 +75,12 @@ DOCUMENTS = {
         latency_us=SPREAD.or_null(),
         order=ORDER,
         slots=part("at_s bytes frames", latency_us=SPREAD.or_null()).listed(),
+    ),
+}
+
+TABLES = {
+    "live costs": tables(
+        "time of a packet in the router's elements",
+        costs=part("element frame_bytes ns_per_packet times_a_copy"),
     ),
 }

@@ -14,7 +14,7 @@ TIMES = part("count max_us mean_us p50_us p99_us")
 LEDGER_ROW = part("cause component energy_j state time_s", mode=NOTE)
 LEDGER = part("duration_s energy_j gap_s imbalance tolerance_s", rows=LEDGER_ROW.listed())
 MEASURED = part(meters=LIST, missing=NOTE)
-TABLES = part(
+REPORTED = part(
     ledger=Node({"type": ["array", "string"]}).listed().listed(),
     run=Node({"type": ["array", "string"]}).listed().listed().called("Table `run` of the report."),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfwink.schemas.parts import FLAG, NOTE, NUMBER, OBJECT, document, part
-from halfwink.schemas.shared import LEDGER, MEASURED, TABLES, TIMES
+from halfwink.schemas.shared import LEDGER, MEASURED, REPORTED, TIMES
 
 FIT = part(
     "alpha_s rms_s relative_rms",
@@ -85,7 +85,7 @@ DOCUMENTS = {
             slow=NUMBER.called("Requests that arrived too slowly."),
         ),
         statuses=OBJECT,
-        tables=TABLES,
+        tables=REPORTED,
         total=TIMES,
     ),
     "live.steer-day": document(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from halfwink.schemas.parts import NOTE, NUMBER, OBJECT, TEXT, document, part
 from halfwink.schemas.shared import LEDGER, TIMES
+from halfwink.schemas.tables import tables
 
 CPU = part("cache cache_bytes cpu level package")
 MACHINE = part(cpus=CPU.listed())
@@ -71,13 +72,17 @@ DOCUMENTS = {
             ).listed(),
         ).or_null(),
     ),
-    "storage.calibrate": document(
-        "halfwink storage calibrate: a machine made of recordings, and how well it predicts",
-        stages=part(many=STAGE, one=STAGE).called("Measured costs of an I/O."),
+}
+
+TABLES = {
+    "storage calibrate": tables(
+        "a machine made of recordings, and how well it predicts",
+        alone=part("us interrupt_us instructions", queues=TEXT),
+        together=part("iops lines upgrades instructions halted", queues=TEXT),
         predictions=part(
             "cpus predicted error_pct held_out",
             queues=TEXT,
             played=NUMBER.called("Simulated rate of I/Os."),
-        ).listed(),
+        ),
     ),
 }

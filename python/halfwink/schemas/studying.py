@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from halfwink.schemas.parts import INTEGER, LIST, NUMBER, OBJECT, TEXT, Node, choice, document, part
 from halfwink.schemas.shared import INTERVAL
+from halfwink.schemas.tables import FREE, tables
 
 DOCUMENTS = {
     "compare": document(
@@ -63,11 +64,6 @@ DOCUMENTS = {
             ).optional(),
         ).listed(),
     ),
-    "query": document(
-        "halfwink query: rows that SQL has found in the tables of a run",
-        "sql",
-        rows=OBJECT.listed(),
-    ),
     "replay": document(
         "halfwink replay: whether a log's decisions repeat",
         "log timers actions unheard last_ps",
@@ -111,13 +107,6 @@ DOCUMENTS = {
         .listed()
         .called("Runs, with what each saves and costs."),
     ),
-    "run.plan": document(
-        "halfwink run --plan: what a study will play, and an estimate of what that costs",
-        "study jobs work unit cpu_hours is_measured most_results least_hours most_hours",
-        results=INTEGER.called("Results of the plan."),
-        there=INTEGER.called("Results that are there already."),
-        parts=INTEGER,
-    ),
     "sample": document(
         "halfwink sample: techniques on samples of a long recording, with intervals",
         "first instructions l3_cold_fills l3_misses load machine period warm_up "
@@ -136,5 +125,18 @@ DOCUMENTS = {
         ).listed(),
         modelled=TEXT.listed(),
         warnings=LIST,
+    ),
+}
+
+TABLES = {
+    "query": tables("rows that SQL found in the tables of a run", "sql", rows=FREE),
+    "run --plan": tables(
+        "what a study will play, and an estimate of what that costs",
+        part(
+            "study jobs work unit cpu_hours is_measured most_results least_hours most_hours",
+            results=INTEGER.called("Results of the plan."),
+            there=INTEGER.called("Results that are there already."),
+            parts=INTEGER,
+        ),
     ),
 }

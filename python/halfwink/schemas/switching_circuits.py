@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from halfwink.schemas.parts import LIST, NOTE, NUMBER, TEXT, Node, document, part
 from halfwink.schemas.shared import FACT
+from halfwink.schemas.tables import tables
 
 RUN = part(
     "workload machine set technique unit_of_work units duration_s energy_j "
@@ -70,29 +71,6 @@ DOCUMENTS = {
         runs=RUN.listed().called("Runs of all combinations."),
         sensitivity=LIST,
     ),
-    "circuits.model": document(
-        "halfwink circuits model: equations of a fabric of circuits",
-        "fabric",
-        facts=FACT.listed(),
-        days=part("day_us sharers duty_pct bandwidth_gbps round_trip_us")
-        .listed()
-        .called("Bandwidth and round trip by length of day."),
-        savings=part(
-            "demand_gbps utilisation_pct packets_w circuits_w saved_pct port_ratio"
-        ).listed(),
-        trees=part(
-            "radix servers switches top_switches", levels=NUMBER.called("Levels of switches.")
-        ).listed(),
-    ),
-    "circuits.schedule": document(
-        "halfwink circuits schedule: a demand as a week of circuits",
-        facts=part(
-            "hosts days_us week_us duty_pct sum_error", slots=NUMBER.called("Slots of the week.")
-        ),
-        week=part(
-            "slot day_us", circuits=TEXT.called("Circuits of the slot, as `0>1 1>2`.")
-        ).listed(),
-    ),
     "live.circuits": document(
         "halfwink live circuits: use of the circuits between namespaces",
         "use_pct gbps duty_pct up_pct late_slots overlaps violations forwarded "
@@ -132,5 +110,25 @@ DOCUMENTS = {
         streams=LIST,
         slots=NUMBER.called("Slots of the fabric that have passed."),
         cpu_pct=CPU_PCT,
+    ),
+}
+
+TABLES = {
+    "circuits model": tables(
+        "equations of a fabric of circuits",
+        "fabric",
+        facts=FACT.optional(),
+        days=part("day_us sharers duty_pct bandwidth_gbps round_trip_us").optional(),
+        savings=part(
+            "demand_gbps utilisation_pct packets_w circuits_w saved_pct port_ratio"
+        ).optional(),
+        trees=part(
+            "radix servers switches top_switches", levels=NUMBER.called("Levels of switches.")
+        ).optional(),
+    ),
+    "circuits schedule": tables(
+        "a demand as a week of circuits",
+        part("hosts days_us week_us duty_pct sum_error", slots=NUMBER.called("Slots of the week.")),
+        week=part("slot day_us", circuits=TEXT.called("Circuits of the slot, as `0>1 1>2`.")),
     ),
 }

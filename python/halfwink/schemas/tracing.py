@@ -16,6 +16,7 @@ from halfwink.schemas.parts import (
     part,
 )
 from halfwink.schemas.shared import DIRECT_MAP, FACT, TOTALS
+from halfwink.schemas.tables import tables
 
 ENTRY = part(
     "kind number name invocations kernel_instructions kernel_share "
@@ -68,17 +69,12 @@ DOCUMENTS = {
             "Exit status as shells count it; null if the recording ended before it."
         ),
     ),
-    "trace.check": document(
-        "halfwink trace check: whether a recording's control flow holds",
-        "chunks user_instructions kernel_instructions runs accesses "
-        "unexplained_successions direct_map_accesses direct_map_wrong stray_requests",
-    ),
     "trace.info": document(
         "halfwink trace info: a recording's header and totals",
         "blocks bytes static_instructions templates warm_lines",
         header=part(
             "code cpus description isa kernel? ps_per_instruction seed unit_of_work workload",
-            command=TEXT.listed(),
+            command=TEXT.listed().called("Command line of the program or of the import."),
             direct_map=DIRECT_MAP.optional(),
             history=TEXT.listed().optional(),
             load=part("connections kind").optional(),
@@ -90,38 +86,6 @@ DOCUMENTS = {
             "kind offset", chunk=part("first_instruction instructions runs").optional()
         ).listed(),
         totals=TOTALS,
-    ),
-    "trace.io": document(
-        "halfwink trace io: instructions of a block I/O, by part of the kernel",
-        paths=part(
-            "ios submissions user_instructions kernel_instructions locked_instructions "
-            "interrupts lines transfers",
-            cpu=TEXT.called("Role of the CPU: the one that issues or the one that completes."),
-        ).listed(),
-    ),
-    "trace.misses": document(
-        "halfwink trace caches: misses of caches",
-        misses=part("kind mode accesses l1_misses ll_misses").listed(),
-    ),
-    "trace.os-profile": document(
-        "halfwink trace kernel: what the kernel does in a recording",
-        "workload",
-        caches=TEXT,
-        totals=FACT.listed(),
-        entries=ENTRY.listed(),
-        lengths=LENGTH.listed(),
-        thresholds=THRESHOLD.listed(),
-        levels=part(
-            "mode accesses misses miss_share evicted_user_lines evicted_kernel_lines", level=TEXT
-        ).listed(),
-        evictions=part(
-            "longer_than_instructions at_most_instructions user_lines kernel_lines", level=TEXT
-        ).listed(),
-        footprint=part("touched_by lines").listed(),
-        privileged_totals=FACT.listed(),
-        privileged_entries=ENTRY.listed(),
-        privileged_lengths=LENGTH.listed(),
-        privileged_thresholds=THRESHOLD.listed(),
     ),
     "trace.predict": document(
         "halfwink trace predict: predictors of kernel run lengths",
@@ -147,5 +111,43 @@ DOCUMENTS = {
             kernel=NUMBER.called("Traps from kernel mode."),
             user=NUMBER.called("Traps from user mode."),
         ).listed(),
+    ),
+}
+
+TABLES = {
+    "trace caches": tables(
+        "misses of caches", misses=part("kind mode accesses l1_misses ll_misses")
+    ),
+    "trace check": tables(
+        "whether a recording's control flow holds",
+        "chunks user_instructions kernel_instructions runs accesses unexplained_successions "
+        "direct_map_accesses direct_map_wrong stray_requests",
+    ),
+    "trace io": tables(
+        "instructions of a block I/O, by part of the kernel",
+        paths=part(
+            "ios submissions user_instructions kernel_instructions locked_instructions "
+            "interrupts lines transfers",
+            cpu=TEXT.called("Role of the CPU: the one that issues or the one that completes."),
+        ),
+    ),
+    "trace kernel": tables(
+        "what the kernel does in a recording",
+        part("workload", caches=TEXT),
+        totals=FACT,
+        entries=ENTRY,
+        lengths=LENGTH,
+        thresholds=THRESHOLD,
+        levels=part(
+            "mode accesses misses miss_share evicted_user_lines evicted_kernel_lines", level=TEXT
+        ),
+        evictions=part(
+            "longer_than_instructions at_most_instructions user_lines kernel_lines", level=TEXT
+        ),
+        footprint=part("touched_by lines"),
+        privileged_totals=FACT,
+        privileged_entries=ENTRY,
+        privileged_lengths=LENGTH,
+        privileged_thresholds=THRESHOLD,
     ),
 }
