@@ -188,7 +188,7 @@ y = "core_energy_saving_pct"
 color = "technique"
 """
     )
-    rows = halfwink("run", "s.toml", "-o", "out", "--json").json()["runs"]
+    rows = halfwink("run", "s.toml", "-o", "out", "--json").rows("runs")
     saving = {(r["technique"], r["set"]): r["core_energy_saving_pct"] for r in rows}
     assert len(saving) == 4
     fast, slow = (saving["tap", f"gating.wake_up_ns={ns}"] for ns in ("2.0", "16.0"))

@@ -139,7 +139,7 @@ color = "technique"
 def test_a_study_of_routers_runs_and_goes_on(halfwink: Halfwink, tmp_path: Path) -> None:
     study, out = tmp_path / "small.toml", tmp_path / "out"
     study.write_text(STUDY)
-    runs = halfwink("run", str(study), "-o", str(out), "--json").json()["runs"]
+    runs = halfwink("run", str(study), "-o", str(out), "--json").rows("runs")
     assert len(runs) == 2 * 2 * 3
     assert {run["seed"] for run in runs} == {1, 2, 3}
     assert all(run["energy_saving_pct"] == 0 for run in runs if run["technique"] == "polling")

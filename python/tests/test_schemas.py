@@ -131,11 +131,11 @@ def test_key_without_description_is_an_error() -> None:
 
 
 def test_a_document_that_is_not_as_it_says_is_found() -> None:
-    good = {"schema": "halfwink.run/1", "study": "mine", "runs": [{"technique": "tap"}]}
+    good = {"schema": "halfwink.resctrl.restored/1", "journal": "mine", "changes": []}
     with pytest.raises(jsonschema.ValidationError, match="is a required property"):
         document(json.dumps(good))
     with pytest.raises(jsonschema.ValidationError, match="'mine'"):
-        document(json.dumps(good | {"runs": "mine"}))
+        document(json.dumps(good | {"nothing": True, "changes": "mine"}))
     with pytest.raises(AssertionError):
         document(json.dumps({"schema": 1}))
     with pytest.raises(HalfwinkError, match="no JSON document `mine`"):

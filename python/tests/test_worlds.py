@@ -41,7 +41,7 @@ def test_a_study_runs_resumes_and_opens_again(world: str, halfwink: Halfwink, tm
     study = written(world, tmp_path)
     done = halfwink("run", str(study), "-o", "out", "--json")
     assert done.status == 0, done.err
-    runs = done.json()["runs"]
+    runs = done.rows("runs")
     assert len(runs) == 4
     assert set(runs[0]) >= COMMON
     baseline = [run for run in runs if run["technique"] == SMALL[world].techniques[0]]
@@ -56,10 +56,10 @@ def test_a_study_runs_resumes_and_opens_again(world: str, halfwink: Halfwink, tm
     column[2] = [12345.0]
     kept[0].write_text(json.dumps(altered))
     again = halfwink("run", str(study), "-o", "out", "--json")
-    assert again.json()["runs"] == runs
+    assert again.rows("runs") == runs
     assert f"{kept[0].name}: is not what was written; computed again" in again.err
     assert [path.stat().st_mtime_ns for path in kept[1:]] == times[1:]
-    fresh = halfwink("run", str(study), "-o", "out", "--json", "--fresh").json()["runs"]
+    fresh = halfwink("run", str(study), "-o", "out", "--json", "--fresh").rows("runs")
     assert fresh == runs
     opened = hw.open(tmp_path / "out")
     assert (opened.world, opened.baseline) == (world, SMALL[world].techniques[0])

@@ -235,7 +235,7 @@ def run(
     draw(folder, done.study["title"], done.results, done.study["plots"])
     print_figure(done.results, done.study["plots"], figure, quiet=quiet)
     if options.json:
-        print_json("run", {"study": done.study["title"], "runs": done.results.runs.to_dicts()})
+        print_tables("run", {"runs": done.results.runs}, {"study": done.study["title"]})
     else:
         print_results(done.results, wide=options.wide)
     _warn(done.results)

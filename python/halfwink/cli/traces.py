@@ -344,7 +344,9 @@ def predict(workload: str, *, setting: Setting = None, json: Json = False) -> in
 
     found = library().prediction(workload, settings(setting))
     if json:
-        print_json("trace.predict", found)
+        facts = dict(found)
+        tables = {"predictors": facts.pop("rows"), "traps": facts.pop("traps")}
+        print_tables("trace predict", tables, facts)
         return 0
     user, kernel = found["instructions"]
     said = ("system_calls", "interrupts", "exceptions", "unexplained", "halted", "nested")

@@ -78,21 +78,6 @@ DOCUMENTS = {
         .called("The day step by step."),
         runs=OBJECT.listed().called("Runs at steady loads, with the columns of compare."),
     ),
-    "measure": document(
-        "halfwink measure: what each way to hand work to another core costs here, and "
-        "how far trials spread",
-        "counter_ghz counter_is_constant there",
-        here=NUMBER.called("CPU that measures."),
-        ratios=part("of_medians spread_pct", of=NOTE.listed()).listed(),
-        rows=part(
-            "max_ns? mean_ns? min_ns? p50_ns? p90_ns? p99_ns? repetitions? trials? spread_pct?",
-            name=NOTE,
-            what=NOTE,
-            missing=NOTE.optional().called(
-                "Reason why the row was not measured; absent if it was."
-            ),
-        ).listed(),
-    ),
     "profile": document(
         "halfwink profile: what a request of a service costs a core",
         "workload service_mean_us user_share apart_us busy_w shared_uj half_pct",
@@ -151,6 +136,17 @@ DOCUMENTS = {
 }
 
 TABLES = {
+    "measure": tables(
+        "costs of each way to hand work to another core, and how far trials spread",
+        part("counter_ghz counter_is_constant there", here=NUMBER.called("CPU that measures.")),
+        ratios=part("of_medians spread_pct", of=NOTE.listed()),
+        items=part(
+            "max_ns? mean_ns? min_ns? p50_ns? p90_ns? p99_ns? repetitions? trials? spread_pct?",
+            name=NOTE,
+            what=NOTE,
+            missing=NOTE.optional().called("Reason why it was not measured; absent if it was."),
+        ),
+    ),
     "calibrate host": tables(
         "this machine measured, and native beside simulated time of programs",
         part(

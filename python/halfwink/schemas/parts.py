@@ -88,6 +88,10 @@ class Node:
         """Returns the same object without any member beside those that are declared."""
         return replace(self, shape={**self.shape, "additionalProperties": False})
 
+    def with_columns(self) -> Node:
+        """Returns the same row with whatever further columns a world or a question has."""
+        return replace(self, shape={**self.shape, "additionalProperties": {}})
+
     def listed(self) -> Node:
         """Returns a list of such values."""
         return Node({"type": "array", "items": self.shape})

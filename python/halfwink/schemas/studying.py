@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from halfwink import _core
 from halfwink.schemas.parts import INTEGER, LIST, NUMBER, OBJECT, TEXT, Node, choice, document, part
 from halfwink.schemas.shared import INTERVAL
 from halfwink.schemas.tables import FREE, tables
@@ -91,22 +92,6 @@ DOCUMENTS = {
             place=part("family stream").called("Policy that the line belongs to."),
         ).or_null(),
     ),
-    "run": document(
-        "halfwink run: the runs of a study",
-        "study",
-        runs=part(
-            "workload machine set technique unit_of_work units duration_s energy_j "
-            "energy_j_per_unit energy_low_j_per_unit energy_high_j_per_unit "
-            "latency_mean_us latency_mean_low_us latency_mean_high_us latency_p99_us "
-            "latency_p99_low_us latency_p99_high_us load idle_w energy_saving_pct "
-            "slowdown_pct energy_delay_pct energy_saving_low_pct energy_saving_high_pct "
-            "equal_rate_saving_pct equal_rate_saving_low_pct equal_rate_saving_high_pct "
-            "beyond_today_pct beyond_today_low_pct beyond_today_high_pct available breaks "
-            "today"
-        )
-        .listed()
-        .called("Runs, with what each saves and costs."),
-    ),
     "sample": document(
         "halfwink sample: techniques on samples of a long recording, with intervals",
         "first instructions l3_cold_fills l3_misses load machine period warm_up "
@@ -128,7 +113,23 @@ DOCUMENTS = {
     ),
 }
 
+#: Columns of a run that relate it to others, beside those that every world declares.
+RELATED = (
+    "energy_saving_pct slowdown_pct energy_delay_pct energy_saving_low_pct energy_saving_high_pct "
+    "equal_rate_saving_pct equal_rate_saving_low_pct equal_rate_saving_high_pct beyond_today_pct "
+    "beyond_today_low_pct beyond_today_high_pct available breaks today"
+)
+
+
+def run_columns(world: str | None = None) -> str:
+    """Returns the columns of runs of a world; without one, those of every world."""
+    runs = [dict(w["tables"]["run"]) for w in _core.worlds() if world in (None, w["name"])]
+    own = [name for name in runs[0] if all(name in run for run in runs)]
+    return " ".join(["workload machine set technique", *own, RELATED])
+
+
 TABLES = {
+    "run": tables("the runs of a study", "study", runs=part(run_columns()).with_columns()),
     "query": tables("rows that SQL found in the tables of a run", "sql", rows=FREE),
     "run --plan": tables(
         "what a study will play, and an estimate of what that costs",

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from halfwink.schemas.parts import LIST, NOTE, NUMBER, TEXT, Node, document, part
 from halfwink.schemas.shared import FACT
+from halfwink.schemas.studying import run_columns
 from halfwink.schemas.tables import tables
 
-RUN = part(
-    "workload machine set technique unit_of_work units duration_s energy_j "
-    "energy_j_per_unit energy_low_j_per_unit energy_high_j_per_unit "
-    "latency_mean_us latency_mean_low_us latency_mean_high_us latency_p99_us "
-    "latency_p99_low_us latency_p99_high_us load idle_w seed flows ended_pct gb "
-    "fct_p50_us small_p99_us medium_p99_us large_p99_us groups group_mean_ms "
-    "group_p99_ms network_j_per_gb j_per_gb circuits_per_byte packets_pct up_pct "
-    "days energy_saving_pct slowdown_pct energy_delay_pct is_front "
-    "energy_saving_low_pct energy_saving_high_pct equal_rate_saving_pct "
-    "equal_rate_saving_low_pct equal_rate_saving_high_pct beyond_today_pct "
-    "beyond_today_low_pct beyond_today_high_pct available breaks today"
-)
+RUN = part(f"{run_columns('racks')} is_front")
 _SETTING = "hosts slot_us night_us gbps tokens margin_us mtu spin_us spin_share realtime"
 SETTING = part(_SETTING, technique=NOTE)
 SLACK = part("count max_us p1_us p50_us p90_us p99_us")
@@ -64,13 +54,6 @@ def _hosts(load: Node, names: str = "at_work") -> Node:
 
 
 DOCUMENTS = {
-    "circuits.advise": document(
-        "halfwink circuits advise: fabrics and techniques on one workload, and the Pareto front",
-        "workload measure",
-        best=RUN.called("Run that is best by `measure`."),
-        runs=RUN.listed().called("Runs of all combinations."),
-        sensitivity=LIST,
-    ),
     "live.circuits": document(
         "halfwink live circuits: use of the circuits between namespaces",
         "use_pct gbps duty_pct up_pct late_slots overlaps violations forwarded "
@@ -114,6 +97,17 @@ DOCUMENTS = {
 }
 
 TABLES = {
+    "circuits advise": tables(
+        "fabrics and techniques on one workload, and the Pareto front",
+        "workload measure",
+        best=RUN,
+        runs=RUN,
+        sensitivity=part(
+            "machine technique j_per_gb is_front",
+            value=TEXT.called("Path of the value that was changed."),
+            factor=NUMBER.called("Factor on the value."),
+        ).with_columns(),
+    ),
     "circuits model": tables(
         "equations of a fabric of circuits",
         "fabric",

@@ -6,7 +6,7 @@ its schema and the reference of the site follow from that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,15 @@ KINDS = {
     "array": "list",
     "object": "object",
 }
+#: JSON types of values, the narrowest first.
+SEEN = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
 COLUMN = part(
     "name about",
     unit=NOTE.called("Unit of the values; null if they have none or it differs by row."),
     kind=choice(*KINDS.values(), "any").called("Kind of the values; each of them may be null."),
 )
 #: Rows whose columns the reader chooses.
-FREE = Node({"type": "object", "properties": {}, "required": []})
+FREE = part().with_columns()
 
 
 def _table(row: Node, about: str = "") -> Node:
@@ -85,16 +87,18 @@ class Tables:
         """Returns the document as this command prints it: no other table, column or fact."""
         inner: dict[str, Node] = {}
         for name, row in self.rows.items():
-            table = _table(row if row is FREE else row.closed(), table_words()[name])
+            is_open = "additionalProperties" in row.shape
+            table = _table(row if is_open else row.closed(), table_words()[name])
             inner[name] = table.optional() if row.is_optional else table
         about = f"halfwink {command}: {self.about}"
         return _document(about, choice(command), part(**inner).closed(), self.facts.closed())
 
-    def columns(self, table: str, names: Iterable[str] = ()) -> list[dict[str, str | None]]:
-        """Returns name, unit, kind and description of each column; of all that every row has if
-        none are named."""
+    def columns(self, table: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
+        """Returns name, unit, kind and description of each column: of these, or of those that every
+        row has if there are none."""
         row = self.rows[table].shape
-        return [column(name, row["properties"].get(name, {})) for name in names or row["required"]]
+        held = {name: row["properties"].get(name) for name in names or row["required"]}
+        return [column(name, shape or _seen(rows, name)) for name, shape in held.items()]
 
 
 def tables(about: str, facts: str | Node = "", /, **rows: Node) -> Tables:
@@ -102,9 +106,15 @@ def tables(about: str, facts: str | Node = "", /, **rows: Node) -> Tables:
     return Tables(about, facts if isinstance(facts, Node) else part(facts), rows)
 
 
+def _seen(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Returns the type of an undeclared column, from its first value."""
+    value = next((row[name] for row in rows if row.get(name) is not None), None)
+    return next(({"type": word} for kind, word in SEEN.items() if isinstance(value, kind)), {})
+
+
 def column(name: str, shape: Mapping[str, Any]) -> dict[str, str | None]:
     """Returns name, unit, kind and description of a column."""
-    types = shape.get("type", "string" if shape else ())
+    types = shape.get("type", "string" if "enum" in shape else ())
     held = [types] if isinstance(types, str) else [word for word in types if word != "null"]
     try:
         about = shape.get("description") or described(name)
@@ -129,5 +139,5 @@ def filled(
             names = list(dict.fromkeys(name for row in rows for name in row))
         else:
             rows, names = given.to_dicts(), given.columns
-        held[name] = {"columns": declared.columns(name, names), "rows": rows}
+        held[name] = {"columns": declared.columns(name, rows, names), "rows": rows}
     return {"command": command, "tables": held, "facts": dict(facts), "verdict": list(verdict)}

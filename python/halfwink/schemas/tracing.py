@@ -87,34 +87,34 @@ DOCUMENTS = {
         ).listed(),
         totals=TOTALS,
     ),
-    "trace.predict": document(
-        "halfwink trace predict: predictors of kernel run lengths",
-        "exceptions halted interrupts mean_instructions nested too_long unexplained workload",
-        instructions=NUMBER.listed().called(
-            "Instructions with all handlers, by privilege (user, kernel)."
+}
+
+TABLES = {
+    "trace predict": tables(
+        "predictors of kernel run lengths",
+        part(
+            "exceptions halted interrupts mean_instructions nested too_long unexplained workload",
+            instructions=NUMBER.listed().called(
+                "Instructions with all handlers, by privilege (user, kernel)."
+            ),
+            privileged_instructions=NUMBER.listed(),
+            system_calls=NUMBER,
         ),
-        privileged_instructions=NUMBER.listed(),
-        rows=part(
-            "exact_percent local_percent predictions table table_entries "
-            "too_short_percent within_5_percent",
+        predictors=part(
+            "exact_percent local_percent predictions table table_entries too_short_percent "
+            "within_5_percent",
             decisions=part(
                 "longer_percent right_percent",
-                threshold=NUMBER.called(
-                    "Length from which on an invocation would move, in instructions."
-                ),
+                threshold=NUMBER.called("Length of an invocation, in instructions."),
             ).listed(),
-            entries=TEXT.called("Entries of the table, or the kind of its size."),
-        ).listed(),
-        system_calls=NUMBER,
+            entries=TEXT.called("Reading of the kernel entries that are predicted."),
+        ),
         traps=part(
             "trap",
             kernel=NUMBER.called("Traps from kernel mode."),
             user=NUMBER.called("Traps from user mode."),
-        ).listed(),
+        ),
     ),
-}
-
-TABLES = {
     "trace caches": tables(
         "misses of caches", misses=part("kind mode accesses l1_misses ll_misses")
     ),
