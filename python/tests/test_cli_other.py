@@ -73,7 +73,7 @@ def test_champsim_records_go_out_and_come_in(halfwink, tmp_path: Path, ending: s
     found = halfwink("trace", "check", "again.hwt", "--json").json()["facts"]
     assert found["user_instructions"] == 20_000
     done = halfwink("compare", "again.hwt", "-t", "tap", "--json")
-    assert done.json()["results"][1]["sim"]["instructions"] == 20_000
+    assert done.rows("runs")[1]["instructions"] == 20_000
 
 
 def test_user_instructions_alone_can_be_exported(halfwink, tmp_path: Path):

@@ -175,6 +175,13 @@ def test_a_command_prints_what_its_schema_says(halfwink: Halfwink, command: str)
         assert command.startswith(str(kind).replace(".", " "))
 
 
+def test_every_column_of_a_comparison_is_described(halfwink: Halfwink) -> None:
+    tables = halfwink("compare", "alu", "-n", "20000", "-t", "tap", "--json").json()["tables"]
+    columns = [column for table in tables.values() for column in table["columns"]]
+    assert [c["name"] for c in columns if c["about"].startswith("Column that")] == []
+    assert {c["kind"] for c in columns} == {"text", "number", "integer"}
+
+
 def test_columns_have_units_kinds_and_descriptions(halfwink: Halfwink) -> None:
     found = halfwink("preheat", "breakdown", "--json").json()
     columns = {column["name"]: column for column in found["tables"]["steps"]["columns"]}
@@ -222,7 +229,8 @@ def test_they_can_be_listed(halfwink: Halfwink) -> None:
     listed = {
         entry["name"]: entry for entry in halfwink("list", "schemas", "--json").rows("schemas")
     }
-    assert listed["compare"]["json_schema"] == schemas.schema("compare")
+    assert listed["advise"]["json_schema"] == schemas.schema("advise")
+    assert "required" in listed["tables.compare"]["json_schema"]
 
 
 def test_the_page_names_them_all() -> None:

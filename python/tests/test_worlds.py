@@ -279,10 +279,11 @@ def test_a_name_of_another_world_says_what_takes_it(
 
 def test_another_world_can_be_compared(halfwink: Halfwink):
     words = ("-t", "idle-gate", "--set", "requests=2000")
-    found = halfwink("compare", "exponential@20", "--world", "toy", *words, "--json").json()
-    assert found["world"] == "toy"
-    assert [run["technique"] for run in found["results"]] == ["always-on", "idle-gate"]
-    assert found["results"][1]["energy_saving_pct"] > 0
+    found = halfwink("compare", "exponential@20", "--world", "toy", *words, "--json")
+    assert found.json()["facts"]["world"] == "toy"
+    runs = found.rows("runs")
+    assert [run["technique"] for run in runs] == ["always-on", "idle-gate"]
+    assert runs[1]["energy_saving_pct"] > 0
 
 
 OLD = [

@@ -22,7 +22,6 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import (
     plain,
     print_frame,
-    print_json,
     print_table,
     print_tables,
     progress_bar,
@@ -174,7 +173,13 @@ def compare(
     draw(folder, ", ".join(workloads) + f" on {on}", results)
     print_figure(results, (), figure, quiet=quiet)
     if options.json:
-        print_json("compare", comparing.as_json(results))
+        facts = {
+            "world": results.world,
+            "baseline": results.baseline,
+            "modelled": ["energy", "time"],
+        }
+        verdict = results.verdict().sentences
+        print_tables("compare", comparing.as_tables(results), facts, verdict)
     elif table is not None:
         shown = results.named(table)
         print_frame(shown if any(shown["set"]) else shown.drop("set"))

@@ -3,68 +3,11 @@
 from __future__ import annotations
 
 from halfwink import _core
-from halfwink.schemas.parts import INTEGER, LIST, NUMBER, OBJECT, TEXT, Node, choice, document, part
+from halfwink.schemas.parts import INTEGER, LIST, NOTE, NUMBER, OBJECT, TEXT, Node, document, part
 from halfwink.schemas.shared import INTERVAL
 from halfwink.schemas.tables import FREE, tables
 
 DOCUMENTS = {
-    "compare": document(
-        "halfwink compare: the verdict and a result for each workload and technique",
-        "workload machine set unit_of_work world baseline",
-        verdict=TEXT.listed(),
-        proportionality=part(
-            "workload machine set technique idle_to_peak_pct dynamic_range_pct "
-            "linear_deviation proportionality_gap energy_proportionality"
-        )
-        .listed()
-        .optional(),
-        peaks=part(
-            "workload machine set technique driver_us_per_io",
-            issuers=INTEGER.called("CPUs that issue I/Os in the run."),
-            iops=NUMBER.called("Rate of I/Os."),
-            latency_mean_us=NUMBER.called("Mean latency of an I/O."),
-            energy_j_per_unit=NUMBER.called("Energy of an I/O; modelled."),
-        )
-        .listed()
-        .optional(),
-        steps=part("workload machine set technique socket_full_at change_pct")
-        .listed()
-        .optional()
-        .called("Change that one CPU of a further socket causes."),
-        results=part(
-            "workload machine unit_of_work technique energy_j_per_unit "
-            "core_energy_j_per_unit? energy_saving_pct energy_saving_low_pct "
-            "energy_saving_high_pct equal_rate_saving_pct equal_rate_saving_low_pct "
-            "equal_rate_saving_high_pct beyond_today_pct beyond_today_low_pct "
-            "beyond_today_high_pct core_energy_saving_pct? core_clock_saving_pct? "
-            "slowdown_pct energy_delay_pct units load idle_w available breaks today",
-            latency_us=part("mean p50 p90 p99 max"),
-            residency=part("active stalled idle gating gated charging restoring").optional(),
-            run=Node({"type": ["number", "string", "null"]})
-            .by_name()
-            .called("Row of the run in the table `run`, with the columns of its world."),
-            slots=Node({"type": ["number", "string", "null"]})
-            .by_name()
-            .listed()
-            .optional()
-            .called("The run over time, if the world divides it into slots."),
-            ledger=part("mode time_s energy_j", component=TEXT, state=TEXT, cause=TEXT).listed(),
-            modelled=TEXT.listed(),
-            sim=part("instructions? kernel_instructions? ipc? duration_s host_s rate unit mips?"),
-            kernel=part(
-                "invocations moved_invocations kernel_time_share os_core_time_share away_share",
-                calls=OBJECT.listed(),
-            )
-            .optional()
-            .called("Kernel work and its moves to OS cores."),
-            watts=part(
-                basis=choice("published", "measured", "estimated", "assumed"),
-                factor=Node(
-                    {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
-                ),
-            ).optional(),
-        ).listed(),
-    ),
     "replay": document(
         "halfwink replay: whether a log's decisions repeat",
         "log timers actions unheard last_ps",
@@ -113,23 +56,48 @@ DOCUMENTS = {
     ),
 }
 
-#: Columns of a run that relate it to others, beside those that every world declares.
+#: Run that a row belongs to.
+RUN = "workload machine set technique"
+#: Columns that relate a run to others.
 RELATED = (
     "energy_saving_pct slowdown_pct energy_delay_pct energy_saving_low_pct energy_saving_high_pct "
     "equal_rate_saving_pct equal_rate_saving_low_pct equal_rate_saving_high_pct beyond_today_pct "
-    "beyond_today_low_pct beyond_today_high_pct available breaks today"
+    "beyond_today_low_pct beyond_today_high_pct available breaks today core_energy_saving_pct? "
+    "core_clock_saving_pct? l1i_mpki? l1d_mpki? l2_mpki? l3_mpki? branch_mpki?"
 )
 
 
-def run_columns(world: str | None = None) -> str:
-    """Returns the columns of runs of a world; without one, those of every world."""
-    runs = [dict(w["tables"]["run"]) for w in _core.worlds() if world in (None, w["name"])]
-    own = [name for name in runs[0] if all(name in run for run in runs)]
-    return " ".join(["workload machine set technique", *own, RELATED])
+def world_row(table: str, world: str | None = None, names: str = "") -> Node:
+    """Returns a row of a table of results: the columns that a world declares, or that every world
+    has, and others by name."""
+    held = [dict(w["tables"][table]) for w in _core.worlds() if world in (None, w["name"])]
+    shared = {name: kind for name, kind in held[0].items() if all(name in own for own in held)}
+    columns = {name: NOTE if kind == "text" else NUMBER for name, kind in shared.items()}
+    return part(f"{RUN} {names}", **columns)
 
 
 TABLES = {
-    "run": tables("the runs of a study", "study", runs=part(run_columns()).with_columns()),
+    "compare": tables(
+        "runs of techniques on workloads, and the verdict on them",
+        part("world baseline", modelled=TEXT.listed()),
+        runs=world_row("run", names=RELATED).with_columns(),
+        ledger=world_row("ledger").optional(),
+        host=part(f"{RUN} host_s rate unit").optional(),
+        slots=part(RUN).with_columns().optional(),
+        calls=world_row("calls", "chip").optional(),
+        segregation=world_row("segregation", "chip").optional(),
+        proportionality=part(
+            f"{RUN} idle_to_peak_pct dynamic_range_pct linear_deviation proportionality_gap "
+            "energy_proportionality"
+        ).optional(),
+        peaks=part(
+            f"{RUN} issuers iops driver_us_per_io latency_mean_us energy_j_per_unit"
+        ).optional(),
+        steps=part(f"{RUN} socket_full_at change_pct").optional(),
+    ),
+    "run": tables(
+        "the runs of a study", "study", runs=world_row("run", names=RELATED).with_columns()
+    ),
     "query": tables("rows that SQL found in the tables of a run", "sql", rows=FREE),
     "run --plan": tables(
         "what a study will play, and an estimate of what that costs",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from halfwink.schemas.parts import LIST, NOTE, NUMBER, TEXT, Node, document, part
 from halfwink.schemas.shared import FACT
-from halfwink.schemas.studying import run_columns
+from halfwink.schemas.studying import RELATED, world_row
 from halfwink.schemas.tables import tables
 
-RUN = part(f"{run_columns('racks')} is_front")
+RUN = world_row("run", "racks", f"{RELATED} is_front")
 _SETTING = "hosts slot_us night_us gbps tokens margin_us mtu spin_us spin_share realtime"
 SETTING = part(_SETTING, technique=NOTE)
 SLACK = part("count max_us p1_us p50_us p90_us p99_us")

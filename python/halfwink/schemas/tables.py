@@ -38,8 +38,14 @@ KINDS = {
     "array": "list",
     "object": "object",
 }
-#: JSON types of values, the narrowest first.
-SEEN = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+#: JSON types by the beginnings of types of data frames' columns.
+FRAMES = {
+    "Str": "string",
+    "Int": "integer",
+    "UInt": "integer",
+    "Float": "number",
+    "Bool": "boolean",
+}
 COLUMN = part(
     "name about",
     unit=NOTE.called("Unit of the values; null if they have none or it differs by row."),
@@ -93,23 +99,17 @@ class Tables:
         about = f"halfwink {command}: {self.about}"
         return _document(about, choice(command), part(**inner).closed(), self.facts.closed())
 
-    def columns(self, table: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
+    def columns(self, table: str, seen: Mapping[str, str], names: Sequence[str]) -> Any:
         """Returns name, unit, kind and description of each column: of these, or of those that every
         row has if there are none."""
         row = self.rows[table].shape
         held = {name: row["properties"].get(name) for name in names or row["required"]}
-        return [column(name, shape or _seen(rows, name)) for name, shape in held.items()]
+        return [column(name, shape or {"type": seen.get(name, ())}) for name, shape in held.items()]
 
 
 def tables(about: str, facts: str | Node = "", /, **rows: Node) -> Tables:
     """Output of a command: what it is, its facts, and a row of each table."""
     return Tables(about, facts if isinstance(facts, Node) else part(facts), rows)
-
-
-def _seen(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Returns the type of an undeclared column, from its first value."""
-    value = next((row[name] for row in rows if row.get(name) is not None), None)
-    return next(({"type": word} for kind, word in SEEN.items() if isinstance(value, kind)), {})
 
 
 def column(name: str, shape: Mapping[str, Any]) -> dict[str, str | None]:
@@ -133,11 +133,15 @@ def filled(
 ) -> dict[str, Any]:
     """Returns the document of a command, with columns from its declaration."""
     held: dict[str, Any] = {}
-    for name, given in found.items():
+    for table, given in found.items():
+        seen: dict[str, str] = {}
         if isinstance(given, Sequence):
             rows = [dict(row) for row in given]
             names = list(dict.fromkeys(name for row in rows for name in row))
         else:
             rows, names = given.to_dicts(), given.columns
-        held[name] = {"columns": declared.columns(name, rows, names), "rows": rows}
+            kinds = {name: str(kind) for name, kind in given.schema.items()}
+            for begin, word in FRAMES.items():
+                seen |= {name: word for name, kind in kinds.items() if kind.startswith(begin)}
+        held[table] = {"columns": declared.columns(table, seen, names), "rows": rows}
     return {"command": command, "tables": held, "facts": dict(facts), "verdict": list(verdict)}
