@@ -7,7 +7,7 @@ import logging
 import tomllib
 from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from halfwink import _core
 from halfwink.batch import Progress
@@ -17,10 +17,13 @@ from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import declared, machines, root
 from halfwink.library import workloads as services
-from halfwink.relate import KEYS, family_of
+from halfwink.relate import family_of
 from halfwink.results import CURVES, Results
 from halfwink.store import HOST, RunStore
 from halfwink.studies import keep, run_all
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Stands for the techniques that one reason leaves out.
 _THEM = "\0"
@@ -372,133 +375,11 @@ def default_machine(world: str) -> str:
     return declared(world)["machine"] or known[0]["name"]
 
 
-def as_json(results: Results) -> dict[str, Any]:
-    """The JSON document of ``halfwink compare``, of one shape however many workloads there are.
-
-    Its head has what is said of all, as ``nginx, gzip`` where that differs; each of its ``results``
-    has its own ``workload``, ``machine`` and ``unit_of_work``.
-    """
-    runs = results.runs
-    head = {
-        name: ", ".join(runs[name].unique(maintain_order=True))
-        for name in ("workload", "machine", "set", "unit_of_work")
-    }
-    return {
-        **head,
-        "world": results.world,
-        "baseline": results.baseline,
-        "verdict": list(results.verdict().sentences),
-        **{name: results.tables[name].to_dicts() for name in CURVES if results.has(name)},
-        "results": [_run_json(results, row) for row in runs.iter_rows(named=True)],
-    }
+#: Tables that sum a run up, of those that results have.
+SUMS = ("ledger", HOST, "slots", "calls", "segregation", *CURVES)
 
 
-def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the kernel's work, if the technique recorded it."""
-    if not row.get("kernel_invocations"):
-        return {}
-    columns = ["kind", "number", "name", "place"]
-    counts = ["invocations", "instructions", "running_s", "taken_s"]
-    shares = ("kernel_time_share", "os_core_time_share", "away_share")
-    calls = results.calls.filter(**_who(row))
-    return {
-        "kernel": {
-            "invocations": row["kernel_invocations"],
-            "moved_invocations": row["moved_invocations"],
-            **{name: row[name] for name in shares},
-            "calls": calls.select(columns + counts).to_dicts(),
-        }
-    }
-
-
-def _second_level_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the counters of second levels by core, if the technique divides them."""
-    if not results.has("segregation"):
-        return {}
-    found = results.tables["segregation"].filter(**_who(row))
-    names = [name for name in found.columns if name not in (*KEYS, "technique")]
-    return {} if found.is_empty() else {"second_level": found.select(names).to_dicts()}
-
-
-def _who(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: row[key] for key in (*KEYS, "technique")}
-
-
-#: What a run says of itself, of which each world knows a part.
-RELATED = (
-    "energy_j_per_unit",
-    "core_energy_j_per_unit",
-    "energy_saving_pct",
-    "energy_saving_low_pct",
-    "energy_saving_high_pct",
-    "equal_rate_saving_pct",
-    "equal_rate_saving_low_pct",
-    "equal_rate_saving_high_pct",
-    "beyond_today_pct",
-    "beyond_today_low_pct",
-    "beyond_today_high_pct",
-    "core_energy_saving_pct",
-    "core_clock_saving_pct",
-    "slowdown_pct",
-    "energy_delay_pct",
-    "units",
-    "load",
-    "idle_w",
-    "available",
-    "breaks",
-    "today",
-)
-SIMULATED = ("instructions", "kernel_instructions", "ipc", "duration_s")
-
-
-def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    columns = ["component", "state", "mode", "cause", "time_s", "energy_j"]
-    ledger = results.ledger.filter(**_who(row)).select(columns)
-    latency = {n: row.get(f"latency_{n}_us") for n in ("mean", "p50", "p90", "p99", "max")}
-    states = {n.removesuffix("_share"): v for n, v in row.items() if n in STATE_SHARES}
-    return {
-        **{name: row[name] for name in ("workload", "machine", "unit_of_work", "technique")},
-        **{name: row[name] for name in RELATED if name in row},
-        "latency_us": latency,
-        **({"residency": states} if states else {}),
-        "run": {name: row[name] for name, _ in declared(results.world)["tables"]["run"]},
-        "ledger": ledger.to_dicts(),
-        **_slots_json(results, row),
-        **_kernel_json(results, row),
-        **_second_level_json(results, row),
-        "modelled": ["energy", "time"],
-        **_watts_json(row),
-        "sim": {name: row[name] for name in SIMULATED if name in row} | _speed(results, row),
-    }
-
-
-def _watts_json(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns how the watts of a chip are known, and between which multiples of them all lie."""
-    if "power_basis" not in row:
-        return {}
-    watts: dict[str, Any] = {"basis": row["power_basis"]}
-    return {"watts": watts | {"factor": [row["power_low"], row["power_high"]]}}
-
-
-def _slots_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the run over time, if the world divides it into slots."""
-    if not results.has("slots"):
-        return {}
-    found = results.tables["slots"].filter(**_who(row))
-    return {"slots": found.drop(*KEYS, "technique").to_dicts()}
-
-
-def _speed(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the time on the host, if that is known."""
-    known = results.tables[HOST].filter(**_who(row)) if results.has(HOST) else None
-    if known is None or known.is_empty():
-        return {}
-    facts: dict[str, Any] = known.drop(*KEYS, "technique").row(0, named=True)
-    if "instructions" in row:
-        facts["mips"] = row["instructions"] / facts["host_s"] / 1e6
-    return facts
-
-
-#: Shares of the run in a core's states.
-STATES = ("active", "stalled", "idle", "gating", "gated", "charging", "restoring")
-STATE_SHARES = {f"{state}_share" for state in STATES}
+def as_tables(results: Results) -> dict[str, pl.DataFrame]:
+    """The tables of ``halfwink compare --json``: the runs, and those that sum a run up."""
+    shown = {name: results.tables[name] for name in SUMS if results.has(name)}
+    return {"runs": results.runs, **shown}

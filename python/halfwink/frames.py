@@ -79,7 +79,3 @@ class Frames:
 
     def _repr_html_(self) -> str:
         return "".join(titled(name, frame) for name, frame in self.frames().items())
-
-    def json(self) -> dict[str, list[dict[str, Any]]]:
-        """All tables as rows."""
-        return {name: frame.to_dicts() for name, frame in self.frames().items()}

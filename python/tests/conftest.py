@@ -271,6 +271,11 @@ def document(text: str) -> Any:
     found = json.loads(text)
     kind = schemas.kind_of(found)
     assert kind is not None, found
+    if kind == "tables":
+        kind = schemas.of_command(found["command"])
+        for table in found["tables"].values():
+            names = {column["name"] for column in table["columns"]}
+            assert all(names.issuperset(row) for row in table["rows"]), names
     jsonschema.validate(found, schemas.schema(kind))
     return found
 
@@ -282,6 +287,10 @@ class Done:
     status: int
     out: str
     err: str
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table of the document on standard output."""
+        return self.json()["tables"][table]["rows"]
 
     def json(self) -> Any:
         return document(self.out)

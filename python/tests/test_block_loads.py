@@ -96,9 +96,8 @@ def test_a_file_is_a_workload_like_any_other(tmp_path: Path, halfwink: Halfwink)
     (tmp_path / "a.fio").write_text(JOB)
     values = ("--set", "ios=2000", "--set", "device.latency_us=80", "-q", "--log", "a.log")
     words = ("storage", "simulate", "file@a.fio", "-m", "westmere-ep", "-t", "issuer", *values)
-    shown = halfwink(*words, "--json").json()
-    run = shown["results"][0]["run"]
-    assert (shown["workload"], run["issuers"], run["depth"], run["load"]) == (
+    run = halfwink(*words, "--json").rows("runs")[0]
+    assert (run["workload"], run["issuers"], run["depth"], run["load"]) == (
         "file@a.fio",
         1,
         8,
@@ -110,7 +109,7 @@ def test_a_file_is_a_workload_like_any_other(tmp_path: Path, halfwink: Halfwink)
     assert "fio" in halfwink(*words, "--table", "source").out
     (tmp_path / "a.fio").write_text(JOB.replace("iodepth=8", "iodepth=2"))
     # What was kept is of the file as it was.
-    assert halfwink(*words, "--json").json()["results"][0]["run"]["depth"] == 2
+    assert halfwink(*words, "--json").rows("runs")[0]["depth"] == 2
     assert "expected `file@PATH`" in halfwink("storage", "simulate", "file").complaint
     assert "no such" in halfwink("storage", "simulate", "file@b.fio").complaint.lower()
 

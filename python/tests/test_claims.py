@@ -12,7 +12,6 @@ from conftest import Halfwink
 from rich.console import Console
 
 from halfwink import claim_verdicts as verdicts
-from halfwink import schemas
 from halfwink.claim_files import KINDS, ClaimError, load
 from halfwink.cli import claims as cli_claims
 from halfwink.cli import console
@@ -350,14 +349,14 @@ def test_claims_fit_a_terminal_of_80_columns(
 
 def test_claims_are_a_document(halfwink: Halfwink) -> None:
     found = halfwink("reproduce", "--claims", "mogul/compile", "--json").json()
-    assert found["schema"] == "halfwink.reproduce.claims/1"
-    (claim,) = found["claims"]
+    assert found["command"] == "reproduce --claims"
+    table = found["tables"]["claims"]
+    (claim,) = table["rows"]
     assert claim["id"] == "mogul/compile-loses"
     assert claim["published"] == 1.046
     assert (claim["sign"], claim["order"], claim["who"]) == ("yes", "yes", None)
-    columns = schemas.schema("reproduce.claims")["properties"]["claims"]["items"]["properties"]
-    assert columns.keys() == claim.keys()
-    assert all(column["description"] for column in columns.values())
+    assert [column["name"] for column in table["columns"]] == list(claim)
+    assert all(column["about"] for column in table["columns"])
 
 
 @pytest.mark.parametrize(

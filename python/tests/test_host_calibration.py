@@ -188,17 +188,17 @@ def test_a_machine_is_measured_end_to_end(halfwink: Halfwink, tmp_path: Path) ->
     words = ["calibrate", "host", "--quick", "--max-spread", "100", "--programs", "chacha,count"]
     done = _patiently(halfwink, *words, "-o", "host.toml", "--json")
     assert done.status == 0, done.err
-    document = done.json()
+    facts = done.json()["facts"]
     text = (tmp_path / "host.toml").read_text()
     _core.check_machine("host.toml", text)
-    assert document["machine"] == text
-    rows = {row["program"]: row for row in document["programs"]}
+    assert facts["machine"] == text
+    rows = {row["program"]: row for row in done.rows("programs")}
     assert set(rows) == {"chacha", "count"}
     assert all(row["native_ns"] > 0 and row["simulated_ns"] > 0 for row in rows.values())
     worst = max(abs(row["error_pct"]) for row in rows.values())
-    assert document["worst_error_pct"] == pytest.approx(worst)
+    assert facts["worst_error_pct"] == pytest.approx(worst)
     # What is true of every machine: nothing is faster than what contains it.
-    of = {n["name"]: n["value"] for n in document["numbers"]}
+    of = {n["name"]: n["value"] for n in done.rows("numbers")}
     assert of["latency.l1"] < of["latency.l2"] < of["latency.memory"]
     assert of["latency.multiply"] <= of["latency.divide"]
 

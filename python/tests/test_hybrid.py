@@ -15,16 +15,12 @@ QUICK = ("--set", "requests=20000")
 WORLD_CUP = "counts:workloads/worldcup98-1998-06-30.csv"
 
 
-def results(halfwink: Halfwink, *words: str) -> dict[str, dict[str, Any]]:
-    """The results of a command by technique and load."""
+def runs(halfwink: Halfwink, *words: str) -> dict[str, dict[str, Any]]:
+    """The runs of a command by technique and load."""
     done = halfwink("hybrid", *words, "--json")
     assert done.status == 0, done.err
-    found = done.json()["results"]
+    found = done.rows("runs")
     return {f"{r['technique']} {r['workload'].partition('@')[2]}": r for r in found}
-
-
-def runs(halfwink: Halfwink, *words: str) -> dict[str, dict[str, Any]]:
-    return {name: result["run"] for name, result in results(halfwink, *words).items()}
 
 
 def test_the_command_is_a_view_over_compare(halfwink: Halfwink, tmp_path: Path) -> None:
@@ -43,15 +39,15 @@ def test_the_command_is_a_view_over_compare(halfwink: Halfwink, tmp_path: Path) 
     assert (tmp_path / "here/report.html").exists()
     both = [halfwink(*line, "--json") for line in (("hybrid", *words), compared)]
     first, second = (json.loads(done.out) for done in both)
-    for result in first["results"] + second["results"]:
-        del result["sim"]["host_s"], result["sim"]["rate"]
+    for document in (first, second):
+        del document["tables"]["host"]
     assert first == second
 
 
 def test_it_saves_where_little_comes_and_not_where_much_does(halfwink: Halfwink) -> None:
-    found = results(halfwink, "-t", "always-on,hybrid", "--load", "10,90", *QUICK)
-    on, on_full = found["always-on 10"]["run"], found["always-on 90"]["run"]
-    hybrid = found["hybrid 10"]["run"]
+    found = runs(halfwink, "-t", "always-on,hybrid", "--load", "10,90", *QUICK)
+    on, on_full = found["always-on 10"], found["always-on 90"]
+    hybrid = found["hybrid 10"]
     assert hybrid["power_w"] < 0.5 * on["power_w"]
     assert hybrid["latency_p99_us"] < 1.02 * on["latency_p99_us"]
     assert abs(found["hybrid 90"]["energy_saving_pct"]) < 1
@@ -107,7 +103,7 @@ def test_accuracy_is_reached_and_halves_stay_below_it(halfwink: Halfwink) -> Non
 
 def test_proportionality_is_that_of_the_curve(halfwink: Halfwink) -> None:
     words = ("hybrid", "-t", "always-on,hybrid", "--load", "0,20,50,80", *QUICK)
-    on, hybrid = halfwink(*words, "--json").json()["proportionality"]
+    on, hybrid = halfwink(*words, "--json").rows("proportionality")
     assert (on["workload"], on["technique"]) == ("count", "always-on")
     assert hybrid["dynamic_range_pct"] > on["dynamic_range_pct"]
     assert hybrid["proportionality_gap"] < on["proportionality_gap"]
@@ -159,9 +155,9 @@ def test_a_fleet_draws_as_many_servers_do(halfwink: Halfwink) -> None:
 def test_recorded_days_are_played_in_spans(halfwink: Halfwink) -> None:
     load = f"{WORLD_CUP}@30"
     words = ("-t", "always-on,hybrid", "--load", load, "--set", "slot_s=10", *QUICK)
-    found = results(halfwink, *words)
+    found = halfwink("hybrid", *words, "--json").rows("slots")
     for technique in ("always-on", "hybrid"):
-        slots = found[f"{technique} {load}"]["slots"]
+        slots = [slot for slot in found if slot["technique"] == technique]
         starts = [slot["start_s"] for slot in slots]
         assert len(starts) > 5
         assert starts == sorted(starts)
@@ -179,7 +175,7 @@ def test_logs_are_read_and_bad_lines_said(halfwink: Halfwink, tmp_path: Path) ->
     (tmp_path / "a.csv").write_text("\n".join(["time,bytes", *rows]) + "\n")
     for load, bad, where in (("log:a.log", 1, "line 10"), ("log:a.csv", 1, "line 3")):
         done = halfwink("hybrid", "-t", "hybrid", "--load", load, "--json")
-        run = done.json()["results"][1]["run"]
+        run = done.rows("runs")[1]
         assert run["bad_lines"] == bad
         # As many bytes each, and never two at a time: 1.5 ms and 0.2295 ms for each kilobyte.
         assert run["latency_p99_us"] == pytest.approx(1500 + 20 * 229.5, rel=0.01)
@@ -225,10 +221,10 @@ def test_mistakes_are_one_line(halfwink: Halfwink, words: tuple[str, ...], said:
 
 
 def test_lists_know_hybrid_servers_and_their_techniques(halfwink: Halfwink) -> None:
-    listed = halfwink("list", "machines", "--json").json()["machines"]
+    listed = halfwink("list", "machines", "--json").rows("machines")
     machines = {m["name"]: m for m in listed}
     assert machines["niccolini"]["world"] == "server"
-    techniques = halfwink("list", "techniques", "--json").json()["techniques"]
+    techniques = halfwink("list", "techniques", "--json").rows("techniques")
     steering = [f"{t['name']} 20" for t in techniques if t["family"] == "steering"]
     shown = runs(halfwink, "count@20", "--set", "requests=2000")
     assert sorted(shown) == sorted(steering)
@@ -236,7 +232,7 @@ def test_lists_know_hybrid_servers_and_their_techniques(halfwink: Halfwink) -> N
 
 @pytest.mark.full("long")
 def test_every_target_has_a_verdict(halfwink: Halfwink) -> None:
-    rows = halfwink("reproduce", "niccolini/A", "--json").json()["targets"]
+    rows = halfwink("reproduce", "niccolini/A", "--json").rows("targets")
     assert len(rows) == 74
     # A-16 and A-17 compare with a prototype that was measured.
     measured = ("niccolini/A-16", "niccolini/A-17/")

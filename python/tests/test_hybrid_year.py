@@ -75,7 +75,7 @@ def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
 def test_a_year_is_a_view_over_compare(halfwink, tmp_path: Path):
     words = ["hybrid-year", "-t", "hybrid", "--set", "steady_loads=7", "--set", "accuracy=0.3"]
     words += ["--set", "requests=20000"]
-    both = halfwink(*words, "--load", "4,30", "--json").json()["results"]
+    both = halfwink(*words, "--load", "4,30", "--json").rows("runs")
     assert [result["workload"].rpartition("@")[2] for result in both[::2]] == ["4", "30"]
     words += ["--load", "30"]
     table = halfwink(*words, "-o", str(tmp_path / "year"))
@@ -84,9 +84,9 @@ def test_a_year_is_a_view_over_compare(halfwink, tmp_path: Path):
     kept = pl.read_parquet(tmp_path / "year" / "results.parquet").filter(technique="hybrid")
     assert kept["above_minutes"][0] > 1000
     assert kept["highest_pct"][0] <= 95.001
-    document = halfwink(*words, "-o", str(tmp_path / "year"), "--json").json()
-    assert document["schema"] == "halfwink.compare/1"
-    found = {result["technique"]: result["run"] for result in document["results"]}
+    again = halfwink(*words, "-o", str(tmp_path / "year"), "--json")
+    assert again.json()["command"] == "compare"
+    found = {run["technique"]: run for run in again.rows("runs")}
     assert found["hybrid"]["energy_j"] == kept["energy_j"][0]
     assert halfwink(*words, "--log", f"{tmp_path}/logs/").status == 0
     logs = list((tmp_path / "logs").iterdir())
@@ -145,8 +145,8 @@ def test_a_service_profile_of_two_chips(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     profile.write(file, server="niccolini")
     words = ["nginx-1pct@0.1", "-m", str(file), "-t", "always-big,always-small"]
-    found = halfwink("hybrid", *words, "--set", "requests=20000", "--json").json()["results"]
-    runs = {result["technique"]: result["run"] for result in found}
+    found = halfwink("hybrid", *words, "--set", "requests=20000", "--json").rows("runs")
+    runs = {run["technique"]: run for run in found}
     # Nothing waits at a load so low: delays are service times.
     for name, side in (("always-big", profile.big), ("always-small", profile.small)):
         assert 1e-3 * runs[name]["latency_mean_us"] == pytest.approx(side.mean_ms, rel=0.03)

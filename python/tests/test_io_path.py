@@ -9,7 +9,7 @@ def test_one_queue_costs_more_than_many(halfwink: Halfwink) -> None:
     def both(queues: str) -> dict[str, float]:
         name = f"null-blk-{queues}"
         done = halfwink("trace", "io", name, "--beside", f"{name}-other", "--json")
-        *each, both = done.json()["paths"]
+        *each, both = done.rows("paths")
         assert [row["cpu"] for row in each] == [name, f"{name}-other"]
         assert both["ios"] == sum(row["ios"] for row in each) > 500
         return dict(both)

@@ -40,7 +40,9 @@ def test_without_a_word_the_list_says_what_can_be_listed(halfwink):
     done = halfwink("list")
     assert done.status == 0, done.err
     assert {line.split()[0] for line in done.out.splitlines()[1:]} >= set(_LISTINGS)
-    names = halfwink("list", "--json").json()
+    lists = halfwink("list", "--json").rows("lists")
+    names = {row["name"]: row["names"] for row in lists}
+    assert [row["entries"] for row in lists] == [len(row["names"]) for row in lists]
     assert names["worlds"] == [world["name"] for world in hw.worlds()]
     assert names["workloads"] == [w["name"] for w in hw.workloads()]
     assert {m["world"] for m in hw.machines("racks")} == {"racks"}

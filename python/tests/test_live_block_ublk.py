@@ -47,7 +47,7 @@ def test_where_there_is_no_driver_a_line_says_what_adds_it(halfwink: Halfwink) -
         told = halfwink("live", "block", *words, "--ram", "1M")
         assert (told.status, told.err.count("\n")) == (1, 1), told.err
         assert "run: modprobe ublk_drv" in told.err
-    (found,) = [f for f in halfwink("doctor", "--json").json()["findings"] if "ublk" in f["what"]]
+    (found,) = [f for f in halfwink("doctor", "--json").rows("findings") if "ublk" in f["what"]]
     assert not found["present"]
     assert found["fix"].startswith("modprobe ublk_drv")
 

@@ -17,9 +17,9 @@ def test_measure_gives_times_or_says_what_is_missing(halfwink: Halfwink) -> None
     done = halfwink("measure", "--json", "--seconds", "0.05")
     assert done.status == 0
     assert done.err == ""
-    found = done.json()
-    assert [row["name"] for row in found["rows"]] == _core.measure_names()
-    for row in found["rows"]:
+    rows = done.rows("items")
+    assert [row["name"] for row in rows] == _core.measure_names()
+    for row in rows:
         if "missing" in row:
             assert row["missing"], row
             continue
@@ -28,13 +28,13 @@ def test_measure_gives_times_or_says_what_is_missing(halfwink: Halfwink) -> None
         assert row["repetitions"] > 0
         assert math.isfinite(row["mean_ns"])
     if len(_core.allowed_cpus()) > 1:
-        assert {tuple(ratio["of"]) for ratio in found["ratios"]} >= {("mailbox", "cache-line")}
+        assert {tuple(ratio["of"]) for ratio in done.rows("ratios")} >= {("mailbox", "cache-line")}
 
 
 def test_what_takes_longer_is_measured_so(halfwink: Halfwink) -> None:
     def times() -> dict[str, float | None]:
-        found = halfwink("measure", "--json", "--seconds", "0.05").json()
-        return {row["name"]: row.get("p50_ns") for row in found["rows"]}
+        rows = halfwink("measure", "--json", "--seconds", "0.05").rows("items")
+        return {row["name"]: row.get("p50_ns") for row in rows}
 
     def wrong(times: dict[str, Any]) -> str | None:
         in_order = times["system-call"] > times["decision"] > 0
@@ -102,7 +102,7 @@ def test_doctor_has_a_line_for_all_that_a_machine_may_lack() -> None:
 
 
 def test_doctor_knows_the_live_parts(halfwink: Halfwink) -> None:
-    found = {f["what"]: f for f in halfwink("doctor", "--json").json()["findings"]}
+    found = {f["what"]: f for f in halfwink("doctor", "--json").rows("findings")}
     assert found["live: preload library"]["present"]
     for what in ("a CPU for system calls", "io_uring", "switch records", "waiting in hardware"):
         finding = found[f"live: {what}"]

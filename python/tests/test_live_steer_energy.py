@@ -170,10 +170,10 @@ def test_without_a_meter_nothing_is_measured(
     assert "measured (RAPL" not in done.err + done.out
     done = halfwink("live", "steer", str(path), "--seconds", "0.1", "--json", env=empty)
     assert done.json()["measured"]["meters"] == []
-    found = {f["what"]: f for f in halfwink("doctor", "--json", env=empty).json()["findings"]}
+    found = {f["what"]: f for f in halfwink("doctor", "--json", env=empty).rows("findings")}
     assert not found["energy meter"]["present"]
     assert found["energy meter"]["fix"]
     powercap(tmp_path, 5)
-    found = {f["what"]: f for f in halfwink("doctor", "--json", env=empty).json()["findings"]}
+    found = {f["what"]: f for f in halfwink("doctor", "--json", env=empty).rows("findings")}
     assert found["energy meter"]["present"]
     assert found["energy meter"]["detail"] == "RAPL package-0, RAPL package-0 core"

@@ -62,11 +62,11 @@ def test_user_misses_are_cachegrinds(tmp_path: Path) -> None:
 
 def test_the_command_shows_what_there_is(halfwink: Halfwink) -> None:
     trace = str(root() / "workloads" / "gzip.hwt")
-    rows = halfwink("trace", "caches", trace, "--json").json()["misses"]
+    rows = halfwink("trace", "caches", trace, "--json").rows("misses")
     assert {(row["kind"], row["mode"]) for row in rows} >= {("fetch", "user"), ("load", "kernel")}
     for row in rows:
         assert 0 <= row["ll_misses"] <= row["l1_misses"] <= row["accesses"]
-    small = halfwink("trace", "caches", trace, "--d1", "4KB:1", "--user", "--json").json()["misses"]
+    small = halfwink("trace", "caches", trace, "--d1", "4KB:1", "--user", "--json").rows("misses")
     assert {row["mode"] for row in small} == {"user"}
     assert small[1]["l1_misses"] > rows[2]["l1_misses"]
 

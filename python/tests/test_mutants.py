@@ -104,9 +104,10 @@ def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
 
 
 def test_mutants_through_the_command_line(halfwink: Halfwink) -> None:
-    table = halfwink("reproduce", "mogul/T3.1", "--mutants", "--json").json()
-    assert {"schema", "mutants", "met", "insensitive", "idle", "score_pct"} == set(table)
-    killed = {id for mutant in table["mutants"] for id in mutant["killed"]}
+    done = halfwink("reproduce", "mogul/T3.1", "--mutants", "--json")
+    table = done.json()["facts"]
+    assert {"met", "insensitive", "idle", "score_pct"} == set(table)
+    killed = {id for mutant in done.rows("mutants") for id in mutant["killed"]}
     assert killed <= set(table["met"])
     assert set(table["insensitive"]) == set(table["met"]) - killed
 

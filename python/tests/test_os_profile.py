@@ -132,11 +132,13 @@ def test_profiles_of_several_workloads_stand_together() -> None:
 
 
 def test_the_command_shows_and_tells(halfwink: Halfwink) -> None:
-    document = halfwink("trace", "kernel", "sqlite", "--json").json()
-    assert list(document) == ["schema", "workload", "caches", *TABLES]
-    assert [row["level"] for row in document["levels"][::2]] == ["L1I", "L1D", "L2", "L3"]
+    found = halfwink("trace", "kernel", "sqlite", "--json").json()
+    assert list(found["tables"]) == list(TABLES)
+    assert list(found["facts"]) == ["workload", "caches"]
+    levels = found["tables"]["levels"]["rows"]
+    assert [row["level"] for row in levels[::2]] == ["L1I", "L1D", "L2", "L3"]
     by_file = halfwink("trace", "kernel", trace("sqlite"), "--json").json()
-    assert by_file["entries"] == document["entries"]
+    assert by_file["tables"]["entries"] == found["tables"]["entries"]
     text = halfwink("trace", "kernel", "sqlite", "-n", "3", "--caches", "32KB:2 32KB:2 1MB:16")
     assert text.status == 0
     for word in ("kernel instructions", "longer than", "evicted user lines", "over 10,000"):
@@ -146,9 +148,9 @@ def test_the_command_shows_and_tells(halfwink: Halfwink) -> None:
 
 
 def test_a_generated_workload_never_enters_the_kernel(halfwink: Halfwink) -> None:
-    document = halfwink("trace", "kernel", "alu:instructions=10000", "--json").json()
-    assert dict(row.values() for row in document["totals"])["kernel_share"] == 0
-    assert [t["longer_invocation_share"] for t in document["thresholds"]] == [None] * 7
+    done = halfwink("trace", "kernel", "alu:instructions=10000", "--json")
+    assert dict(row.values() for row in done.rows("totals"))["kernel_share"] == 0
+    assert [t["longer_invocation_share"] for t in done.rows("thresholds")] == [None] * 7
     assert halfwink("trace", "kernel", "alu:instructions=10000").status == 0
 
 

@@ -97,13 +97,13 @@ def test_lost_parts_are_named_and_missing_ones_are_run(study: Path, tmp_path: Pa
 
 def test_a_plan_counts_and_plays_nothing(study: Path, tmp_path: Path, halfwink):
     words = ("run", str(study), "-o", "out", "--plan", "--part", "1/4")
-    found = halfwink(*words, "--json").json()
+    found = halfwink(*words, "--json").json()["facts"]
     assert not (tmp_path / "out").exists()
     assert (found["jobs"], found["results"], found["there"]) == (RUNS, RUNS, 0)
     assert (found["parts"], found["most_results"]) == (4, RUNS // 4)
     assert (found["work"], found["unit"], found["is_measured"]) == (RUNS * 3000, "requests", False)
     studies.run_part(str(study), (1, 4), out=tmp_path / "out")
-    after = halfwink(*words, "--json").json()
+    after = halfwink(*words, "--json").json()["facts"]
     assert (after["there"], after["is_measured"]) == (RUNS // 4, True)
     assert 0 < after["least_hours"] <= after["most_hours"]
     said = halfwink(*words)

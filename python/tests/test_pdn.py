@@ -91,20 +91,20 @@ def test_the_printed_package_alone_hardly_droops() -> None:
 
 
 def test_a_fit_and_a_table(halfwink: Halfwink) -> None:
-    rows = halfwink("pdn", "ev6-2x2", "--json").json()["rows"]
+    rows = halfwink("pdn", "ev6-2x2", "--json").rows("fit")
     assert [row["fit"] for row in rows] == ["staged", "staggered"]
     assert rows[0]["gamma"] is None
-    table = halfwink("pdn", "ev6-2x2", "--table", "--json").json()["rows"]
+    table = halfwink("pdn", "ev6-2x2", "--table", "--json").rows("table")
     # Each set of waking cores up to symmetry, as each other core sees it.
     assert sum(row["sets"] for row in table if row["w"] + row["x"] == 3) == 4
     assert "t0 ns" in halfwink("pdn", "ev6-2x2").out
 
 
 def test_stagger_and_sensitivity(halfwink: Halfwink) -> None:
-    stagger = halfwink("pdn", "ev6-2x2", "--stagger", "--json").json()["rows"]
+    stagger = halfwink("pdn", "ev6-2x2", "--stagger", "--json").rows("stagger")
     assert [row["waking"] for row in stagger] == [1, 2, 3]
     assert all(row["staggered_ns"] <= row["at_once_ns"] for row in stagger)
-    rows = halfwink("pdn", "ev6-2x2", "--sensitivity", "--json").json()["rows"]
+    rows = halfwink("pdn", "ev6-2x2", "--sensitivity", "--json").rows("sensitivity")
     supply = [row["t0_ns"] for row in rows if row["element"] == "core.supply_v"]
     # In a linear network charge and limit grow with the supply alike.
     assert supply == pytest.approx([supply[0]] * len(supply), rel=1e-6)

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Halfwink
@@ -13,8 +14,14 @@ RECORDED = ["all", "without-interrupts"]
 PRIVILEGED = ["all-privileged", "without-window-traps", "all-privileged-by-site"]
 
 
-def test_a_server_is_predicted(halfwink: Halfwink) -> None:
-    found = halfwink("trace", "predict", "nginx", "--json").json()
+def prediction(halfwink: Halfwink, *words: str) -> dict[str, Any]:
+    """Facts and rows of the command, by name."""
+    found = halfwink("trace", "predict", *words, "--json").json()
+    return found["facts"] | {name: table["rows"] for name, table in found["tables"].items()}
+
+
+def test_a_server_is_prediction(halfwink: Halfwink) -> None:
+    found = prediction(halfwink, "nginx")
     header = halfwink("trace", "info", str(root() / "workloads" / "nginx.hwt"), "--json").json()
     totals = header["totals"]
     assert sum(found["instructions"]) == totals["instructions"]
@@ -22,7 +29,7 @@ def test_a_server_is_predicted(halfwink: Halfwink) -> None:
     # All but those that the ends of the trace cut.
     assert totals["events"]["syscall"] - 2 <= found["system_calls"] <= totals["events"]["syscall"]
     assert found["unexplained"] == 0
-    rows = {(row["entries"], row["table"]): row for row in found["rows"]}
+    rows = {(row["entries"], row["table"]): row for row in found["predictors"]}
     assert [table for entries, table in rows if entries == "all"] == TABLES
     unbounded = rows["all", "unbounded"]
     predicted = found["system_calls"] + found["interrupts"] + found["exceptions"]
@@ -54,8 +61,8 @@ def test_a_file_is_as_good_as_a_name(halfwink: Halfwink, tmp_path: Path) -> None
 
 
 def test_window_traps_and_tlb_misses_are_another_reading(halfwink: Halfwink) -> None:
-    found = halfwink("trace", "predict", "gcc", "--json").json()
-    rows = {(row["entries"], row["table"]): row for row in found["rows"]}
+    found = prediction(halfwink, "gcc")
+    rows = {(row["entries"], row["table"]): row for row in found["predictors"]}
     traps = {trap["trap"]: trap["user"] for trap in found["traps"]}
     assert found["privileged_instructions"][0] == found["instructions"][0]
     assert found["privileged_instructions"][1] > found["instructions"][1]
@@ -66,15 +73,15 @@ def test_window_traps_and_tlb_misses_are_another_reading(halfwink: Halfwink) -> 
     without = rows["without-window-traps", "unbounded"]["predictions"]
     windows = sum(n for trap, n in traps.items() if "window" in trap)
     assert every - without == pytest.approx(windows, abs=2)
-    again = halfwink("trace", "predict", "gcc", "--json").json()
+    again = prediction(halfwink, "gcc")
     assert again == found
 
 
 def test_the_description_decides(halfwink: Halfwink) -> None:
     def asked(*settings: str) -> dict[tuple[str, str], dict[str, float]]:
         flags = [flag for setting in settings for flag in ("--set", setting)]
-        found = halfwink("trace", "predict", "gcc", "--json", *flags).json()
-        return {(row["entries"], row["table"]): row for row in found["rows"]}
+        found = prediction(halfwink, "gcc", *flags)
+        return {(row["entries"], row["table"]): row for row in found["predictors"]}
 
     usual, one = asked(), asked("predictor.associative_entries=1")
     key = ("all-privileged", "associative-200")

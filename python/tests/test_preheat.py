@@ -32,7 +32,7 @@ def test_the_table_fits_and_json_says_the_same() -> None:
     assert shown.returncode == 0
     assert max(map(len, shown.stdout.splitlines())) <= 80
     told = json.loads(_run("nginx", "--requests", "2", "--training", "2", "--json").stdout)
-    assert [row["mode"] for row in told["modes"]][:2] == ["warm", "cold"]
+    assert [row["mode"] for row in told["tables"]["modes"]["rows"]][:2] == ["warm", "cold"]
 
 
 def test_wrong_use_is_one_line() -> None:

@@ -49,7 +49,7 @@ def test_packages_are_named_nowhere_else():
 
 
 def test_doctor_names_all_of_them(halfwink: Halfwink):
-    found = {f["what"]: f for f in halfwink("doctor", "--json").json()["findings"]}
+    found = {f["what"]: f for f in halfwink("doctor", "--json").rows("findings")}
     for program in programs.PROGRAMS:
         finding = found[f"{program.used_by}: {program.name}"]
         assert finding["present"] == (program.path is not None)

@@ -61,7 +61,7 @@ def test_wrong_sql_is_one_line(folder: Path, halfwink: Halfwink, sql: str):
 def test_the_command_shows_tells_and_writes(folder: Path, halfwink: Halfwink):
     sql = "select technique, count(*) as runs from runs group by technique order by technique"
     rows = [{"technique": "always-on", "runs": 3}, {"technique": "idle-gate", "runs": 3}]
-    assert halfwink("query", str(folder), sql, "--json").json()["rows"] == rows
+    assert halfwink("query", str(folder), sql, "--json").rows("rows") == rows
     assert "idle-gate" in halfwink("query", str(folder), sql).out
     for name, read in (("a.csv", pl.read_csv), ("a.parquet", pl.read_parquet)):
         done = halfwink("query", str(folder), sql, "-o", name)

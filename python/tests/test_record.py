@@ -178,7 +178,7 @@ def listing(halfwink: Halfwink, trace: Path) -> list[str]:
 
 def sound(halfwink: Halfwink, trace: Path) -> dict[str, int]:
     """What `trace check` finds."""
-    return document(halfwink("trace", "check", str(trace), "--json").out)
+    return halfwink("trace", "check", str(trace), "--json").json()["facts"]
 
 
 def one_line(done: Done, *words: str) -> None:
@@ -368,7 +368,7 @@ def test_marks_begin_and_end_the_recording(tmp_path: Path) -> None:
 def test_recording_plays(halfwink: Halfwink, tmp_path: Path) -> None:
     hw.record(built(tmp_path, CLOSES), out=tmp_path / "x.hwt", skip=500_000, instructions=400_000)
     done = halfwink("compare", "x.hwt", "-m", "ev6-4", "-t", "tap", "--json")
-    rows = document(done.out)["results"]
+    rows = done.rows("runs")
     assert done.status == 0
     assert {row["technique"] for row in rows} >= {"always-on", "tap"}
 

@@ -113,8 +113,8 @@ def test_the_report_says_how_to_get_the_same_again(tmp_path: Path, halfwink):
     halfwink("compare", "alu", "-t", "tap", "-i", "10000", "-o", "out")
     page = html.unescape((tmp_path / "out/report.html").read_text())
     assert (tmp_path / "out/study.toml").read_text().strip() in page
-    again = halfwink("run", "out/study.toml", "-o", "again", "--json").json()
-    assert [run["technique"] for run in again["runs"]] == ["always-on", "tap"]
+    again = halfwink("run", "out/study.toml", "-o", "again", "--json").rows("runs")
+    assert [run["technique"] for run in again] == ["always-on", "tap"]
 
 
 def test_a_technique_has_one_colour_and_no_two_share_one():

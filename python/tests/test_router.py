@@ -14,12 +14,11 @@ import halfwink as hw
 def test_power_save_saves_and_reorders_nothing_when_told_to(
     halfwink: Halfwink,
 ) -> None:
-    found = halfwink("router", "--profile", "5,40,80,40,5", "--set", "order=all", "--json").json()
-    results = {result["technique"]: result for result in found["results"]}
-    runs = {technique: result["run"] for technique, result in results.items()}
+    found = halfwink("router", "--profile", "5,40,80,40,5", "--set", "order=all", "--json")
+    runs = {run["technique"]: run for run in found.rows("runs")}
     assert runs["power-save"]["power_w"] < runs["napi"]["power_w"] < runs["polling"]["power_w"]
     assert runs["power-save-in-order"]["reordered"] == 0
-    assert [slot["second"] for slot in results["napi"]["slots"]] == [*range(5)]
+    assert [s["second"] for s in found.rows("slots") if s["technique"] == "napi"] == [*range(5)]
     for run in runs.values():
         assert run["reordered_overall"] >= run["reordered"]
         assert run["latency_p50_us"] <= run["latency_p99_us"] <= run["latency_max_us"]
@@ -39,8 +38,8 @@ def test_the_command_is_a_view_over_compare(halfwink: Halfwink, tmp_path: Path) 
     assert (tmp_path / "here/report.html").exists()
     both = [halfwink(*line, "--json") for line in (("router", *compared[1:2], *words), compared)]
     first, second = (json.loads(done.out) for done in both)
-    for result in first["results"] + second["results"]:
-        del result["sim"]["host_s"], result["sim"]["rate"]
+    for document in (first, second):
+        del document["tables"]["host"]
     assert first == second
 
 
@@ -82,7 +81,7 @@ def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
 def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None:
     def offered(*arguments: str) -> list[int]:
         short = ("-m", "linux", "-t", "napi", "--set", "evaluation.point_ms=50")
-        run = halfwink("router", *short, *arguments, "--json").json()["results"][0]["run"]
+        run = halfwink("router", *short, *arguments, "--json").rows("runs")[0]
         return [run["offered"], run["lost"]]
 
     def near(count: int, expected: float) -> bool:
@@ -104,12 +103,12 @@ def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None
 
 
 def test_lists_know_routers_and_their_techniques(halfwink: Halfwink) -> None:
-    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()["machines"]}
+    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").rows("machines")}
     assert machines["westmere"]["world"] == "router"
-    listed = halfwink("list", "techniques", "--json").json()["techniques"]
+    listed = halfwink("list", "techniques", "--json").rows("techniques")
     techniques = {t["name"]: t for t in listed}
     assert techniques["metronome"]["source"] == "Faltelli 2020"
-    shown = halfwink("router", "--profile", "20", "--json").json()["results"]
+    shown = halfwink("router", "--profile", "20", "--json").rows("runs")
     scaling = [name for name, t in techniques.items() if t["family"] == "scaling"]
     assert sorted(result["technique"] for result in shown) == sorted(scaling)
 
@@ -139,7 +138,7 @@ color = "technique"
 def test_a_study_of_routers_runs_and_goes_on(halfwink: Halfwink, tmp_path: Path) -> None:
     study, out = tmp_path / "small.toml", tmp_path / "out"
     study.write_text(STUDY)
-    runs = halfwink("run", str(study), "-o", str(out), "--json").json()["runs"]
+    runs = halfwink("run", str(study), "-o", str(out), "--json").rows("runs")
     assert len(runs) == 2 * 2 * 3
     assert {run["seed"] for run in runs} == {1, 2, 3}
     assert all(run["energy_saving_pct"] == 0 for run in runs if run["technique"] == "polling")
@@ -166,7 +165,7 @@ def test_a_router_that_steps_down_more_slowly_keeps_more_cores() -> None:
 
 @pytest.mark.parametrize("prefix", ["niccolini/B-"])
 def test_every_target_has_a_verdict(halfwink: Halfwink, prefix: str) -> None:
-    rows = halfwink("reproduce", prefix, "--json").json()["targets"]
+    rows = halfwink("reproduce", prefix, "--json").rows("targets")
     assert len(rows) == 117
     assert not [r["id"] for r in rows if r["verdict"] == "not-yet"]
     # What was held out of a fit was not fitted to.

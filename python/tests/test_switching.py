@@ -10,7 +10,7 @@ from halfwink import experiment
 
 
 def test_costs_are_a_matrix_of_kernels(halfwink: Halfwink) -> None:
-    rows = halfwink("switching", "alpha", "--json").json()["rows"]
+    rows = halfwink("switching", "alpha", "--json").rows("costs")
     cost = {(r["configuration"], r["kernel"]): r["ns"] for r in rows if not r["power_up_cycles"]}
     for configuration in ("sim-cc", "sim-ss", "sim-cs", "sim-cs-slow"):
         of = [cost[configuration, kernel] for kernel in ("v1", "v2", "v3", "v4")]
@@ -65,7 +65,7 @@ def test_an_account_of_the_printed_runs() -> None:
 
 @pytest.mark.parametrize("prefix", ["mogul", "strong/PT-3."])
 def test_every_target_has_a_verdict(halfwink: Halfwink, prefix: str) -> None:
-    rows = halfwink("reproduce", prefix, "--json").json()["targets"]
+    rows = halfwink("reproduce", prefix, "--json").rows("targets")
     assert {"mogul": 214, "strong/PT-3.": 602}[prefix] == len(rows)
     # Beside hardware nobody has there may be nothing of ours that has its unit.
     rows = [r for r in rows if r["verdict"] != "not-yet" or r["class"] != "hardware"]

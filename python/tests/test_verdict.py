@@ -580,7 +580,7 @@ def test_the_command_the_report_and_python_say_the_same(halfwink: Any, tmp_path:
     # In the table the baseline leads, then the techniques that save most.
     rows = [line.split() for line in done.out.splitlines() if line.startswith("nginx ")]
     assert rows[0][2] == "always-on"
-    saved = [-r["equal_rate_saving_pct"] for r in document["results"]]
+    saved = [-r["equal_rate_saving_pct"] for r in document["tables"]["runs"]["rows"]]
     order = sorted(zip(saved[1:], ("tap", "idle-menu"), strict=True))
     assert [row[2] for row in rows[1:]] == [name for _, name in order]
 

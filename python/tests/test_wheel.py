@@ -56,6 +56,10 @@ class Installed:
             check=False,
         )
 
+    def rows(self, table: str, *words: str | Path) -> list[dict[str, Any]]:
+        """The rows of a table that a command prints as JSON."""
+        return self.json(*words)["tables"][table]["rows"]
+
     def json(self, *words: str | Path) -> Any:
         """What a command prints with ``--json``."""
         done = self.run("halfwink", *words, "--json")
@@ -149,7 +153,7 @@ def test_lists_are_those_of_the_clone(installed: Installed) -> None:
 
 def test_doctor_says_what_pip_adds(installed: Installed, grown: Any) -> None:
     def found() -> dict[str, dict[str, Any]]:
-        findings = installed.json("doctor")["findings"]
+        findings = installed.rows("findings", "doctor")
         return {finding["what"]: finding for finding in findings}
 
     at = found()["recorded workloads"]
@@ -181,7 +185,7 @@ def test_other_recordings_come_with_another_wheel(installed: Installed, grown: A
     assert done.stderr.strip().endswith("is not installed; run: pip install halfwink-workloads")
 
     grown("halfwink-workloads")
-    listed = installed.json("list", "workloads")["workloads"]
+    listed = installed.rows("workloads", "list", "workloads")
     names = {w["name"] for w in listed if w.get("kind") == "trace"}
     assert names >= {path.stem for path in (ROOT / "workloads").glob("*.hwt")}
     done = installed.run("halfwink", "compare", "redis", "-t", "tap", "-n", "1000000")
@@ -189,7 +193,7 @@ def test_other_recordings_come_with_another_wheel(installed: Installed, grown: A
 
 
 def test_a_small_area_is_reproduced(installed: Installed) -> None:
-    targets = installed.json("reproduce", "switching")["targets"]
+    targets = installed.rows("targets", "reproduce", "switching")
     verdicts = {target["verdict"] for target in targets}
     assert "match" in verdicts, verdicts
     assert all(target["id"] and target["area"] == "switching" for target in targets)

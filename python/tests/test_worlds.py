@@ -41,7 +41,7 @@ def test_a_study_runs_resumes_and_opens_again(world: str, halfwink: Halfwink, tm
     study = written(world, tmp_path)
     done = halfwink("run", str(study), "-o", "out", "--json")
     assert done.status == 0, done.err
-    runs = done.json()["runs"]
+    runs = done.rows("runs")
     assert len(runs) == 4
     assert set(runs[0]) >= COMMON
     baseline = [run for run in runs if run["technique"] == SMALL[world].techniques[0]]
@@ -56,10 +56,10 @@ def test_a_study_runs_resumes_and_opens_again(world: str, halfwink: Halfwink, tm
     column[2] = [12345.0]
     kept[0].write_text(json.dumps(altered))
     again = halfwink("run", str(study), "-o", "out", "--json")
-    assert again.json()["runs"] == runs
+    assert again.rows("runs") == runs
     assert f"{kept[0].name}: is not what was written; computed again" in again.err
     assert [path.stat().st_mtime_ns for path in kept[1:]] == times[1:]
-    fresh = halfwink("run", str(study), "-o", "out", "--json", "--fresh").json()["runs"]
+    fresh = halfwink("run", str(study), "-o", "out", "--json", "--fresh").rows("runs")
     assert fresh == runs
     opened = hw.open(tmp_path / "out")
     assert (opened.world, opened.baseline) == (world, SMALL[world].techniques[0])
@@ -279,10 +279,11 @@ def test_a_name_of_another_world_says_what_takes_it(
 
 def test_another_world_can_be_compared(halfwink: Halfwink):
     words = ("-t", "idle-gate", "--set", "requests=2000")
-    found = halfwink("compare", "exponential@20", "--world", "toy", *words, "--json").json()
-    assert found["world"] == "toy"
-    assert [run["technique"] for run in found["results"]] == ["always-on", "idle-gate"]
-    assert found["results"][1]["energy_saving_pct"] > 0
+    found = halfwink("compare", "exponential@20", "--world", "toy", *words, "--json")
+    assert found.json()["facts"]["world"] == "toy"
+    runs = found.rows("runs")
+    assert [run["technique"] for run in runs] == ["always-on", "idle-gate"]
+    assert runs[1]["energy_saving_pct"] > 0
 
 
 OLD = [
@@ -343,13 +344,13 @@ def test_a_plot_of_a_column_that_is_not_there_is_one_line(halfwink: Halfwink, tm
 
 
 def test_lists_are_of_all_worlds(halfwink: Halfwink):
-    worlds = {w["name"] for w in halfwink("list", "worlds", "--json").json()["worlds"]}
+    worlds = {w["name"] for w in halfwink("list", "worlds", "--json").rows("worlds")}
     assert worlds == set(WORLDS)
     for what in ("machines", "workloads"):
-        entries = halfwink("list", what, "--json").json()[what]
+        entries = halfwink("list", what, "--json").rows(what)
         assert {entry["world"] for entry in entries} == worlds
     for world in WORLDS:
-        listed = halfwink("list", "techniques", "--world", world, "--json").json()["techniques"]
+        listed = halfwink("list", "techniques", "--world", world, "--json").rows("techniques")
         played = (part for t in SMALL[world].techniques for part in t.split("+"))
         assert {t["name"] for t in listed} >= {part.split(":")[0] for part in played}
     parameters = {

@@ -178,7 +178,7 @@ def _entries(text: str) -> str:
 def schema_pages() -> Iterator[tuple[str, str]]:
     """Yields a page for each kind of JSON document, and one that lists them."""
     rows: list[str] = []
-    for kind in schemas.kinds():
+    for kind in (*schemas.kinds(), *map(schemas.of_command, schemas.commands())):
         schema = schemas.schema(kind)
         about = str(schema.get("description", ""))
         rows.append(f"| [`{kind}`]({kind}.md) | {about} |")

@@ -8,7 +8,7 @@ from typing import Annotated
 import polars as pl
 from cyclopts import App, Parameter
 
-from halfwink.cli.console import print_frame, print_json, print_sentences, say
+from halfwink.cli.console import print_frame, print_sentences, print_tables, say
 from halfwink.files import write_whole
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -73,13 +73,11 @@ def host(
     mean, worst = found.errors()
     huge = found.errors("error_huge_pct")
     if json:
-        print_json(
-            "calibrate.host",
+        print_tables(
+            "calibrate host",
+            {"numbers": found.numbers, "curves": found.curves, "programs": found.programs},
             {
                 "machine": found.text,
-                "numbers": found.numbers.to_dicts(),
-                "curves": found.curves.to_dicts(),
-                "programs": found.programs.to_dicts(),
                 "mean_error_pct": mean,
                 "worst_error_pct": worst,
                 "mean_error_huge_pct": huge[0],

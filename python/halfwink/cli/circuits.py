@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from halfwink import circuits
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, save_chart
+from halfwink.cli.console import print_frame, print_tables, save_chart
 from halfwink.cli.fabric_advice import advise
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
@@ -67,8 +67,8 @@ def model(
     if plot is not None:
         save_chart(found.chart(), plot)
     if json:
-        wanted = {name: tables[name].to_dicts() for name in chosen or tables}
-        print_json("circuits.model", {"fabric": fabric, **wanted})
+        wanted = {name: tables[name] for name in chosen or tables}
+        print_tables("circuits model", wanted, {"fabric": fabric})
     elif chosen:
         _print(tables[chosen[0]], chosen[0])
     else:
@@ -155,7 +155,7 @@ def schedule(
     )
     facts = dict(found.facts.iter_rows())
     if json:
-        print_json("circuits.schedule", {"facts": facts, "week": found.week.to_dicts()})
+        print_tables("circuits schedule", {"week": found.week}, facts)
         return 0
     print_frame(found.week.with_columns(_cut(pl.col("circuits"))))
     stdout.print(

@@ -7,13 +7,13 @@ from typing import Any
 
 from halfwink.claim_verdicts import null_sentence, summary
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_listing
+from halfwink.cli.console import print_listing, print_tables
 
 
 def show_claims(entries: Sequence[Mapping[str, Any]], *, json: bool) -> None:
     """Prints claims, each with its verdict and a sentence, and the counts."""
     if json:
-        print_json("reproduce.claims", {"claims": list(entries)})
+        print_tables("reproduce --claims", {"claims": entries})
         return
     works = dict.fromkeys(entry["id"].split("/")[0] for entry in entries)
     for work in works:

@@ -22,8 +22,8 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import (
     plain,
     print_frame,
-    print_json,
     print_table,
+    print_tables,
     progress_bar,
     say,
 )
@@ -173,7 +173,13 @@ def compare(
     draw(folder, ", ".join(workloads) + f" on {on}", results)
     print_figure(results, (), figure, quiet=quiet)
     if options.json:
-        print_json("compare", comparing.as_json(results))
+        facts = {
+            "world": results.world,
+            "baseline": results.baseline,
+            "modelled": ["energy", "time"],
+        }
+        verdict = results.verdict().sentences
+        print_tables("compare", comparing.as_tables(results), facts, verdict)
     elif table is not None:
         shown = results.named(table)
         print_frame(shown if any(shown["set"]) else shown.drop("set"))
@@ -234,7 +240,7 @@ def run(
     draw(folder, done.study["title"], done.results, done.study["plots"])
     print_figure(done.results, done.study["plots"], figure, quiet=quiet)
     if options.json:
-        print_json("run", {"study": done.study["title"], "runs": done.results.runs.to_dicts()})
+        print_tables("run", {"runs": done.results.runs}, {"study": done.study["title"]})
     else:
         print_results(done.results, wide=options.wide)
     _warn(done.results)
@@ -361,7 +367,7 @@ def doctor(*, json: Json = False) -> int:
     """
     findings = checking.findings()
     if json:
-        print_json("doctor", {"findings": [f.__dict__ for f in findings]})
+        print_tables("doctor", {"findings": [f.__dict__ for f in findings]})
         return 0
     if stdout.is_terminal and stdout.width < ROOMY:
         _narrow(findings)

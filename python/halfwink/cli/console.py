@@ -17,6 +17,7 @@ from rich.text import Text
 from halfwink.cli.fitting import fit, folded, least, narrowed
 from halfwink.errors import HalfwinkError
 from halfwink.files import check_drawing
+from halfwink.schemas import VERSION, filled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from halfwink import batch
+    from halfwink.schemas.tables import Rows
 
-#: Of the JSON documents: it changes when something that was there is not, or means something else.
-VERSION = 1
 #: Endings of files that charts are drawn into.
 PLOTS = (".html", ".svg", ".png", ".pdf", ".json")
 #: A chart in the page that Altair writes.
@@ -149,6 +149,17 @@ def json_text(kind: str, document: Mapping[str, Any]) -> str:
 def print_json(kind: str, document: Mapping[str, Any]) -> None:
     """The one JSON document on standard output."""
     sys.stdout.write(json_text(kind, document))
+
+
+def print_tables(
+    command: str,
+    tables: Mapping[str, Rows],
+    facts: Mapping[str, Any] | None = None,
+    verdict: Sequence[str] = (),
+) -> None:
+    """Tables, single values and sentences as the one JSON document on standard output; columns and
+    facts are declared in `halfwink.schemas`."""
+    print_json("tables", filled(command, tables, facts or {}, verdict))
 
 
 def put_json(

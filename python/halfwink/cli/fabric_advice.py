@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from halfwink import fabric_advice
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, progress_bar, save_chart
+from halfwink.cli.console import print_frame, print_tables, progress_bar, save_chart
 from halfwink.cli.settings import Setting, settings, split_techniques
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -71,13 +71,9 @@ def advise(
     if plot is not None:
         save_chart(found.chart(), plot)
     if json:
-        tables = {"runs": found.runs, "sensitivity": found.sensitivity}
-        document = {name: table.to_dicts() for name, table in tables.items()}
-        best = None if found.front.is_empty() else found.best()
-        print_json(
-            "circuits.advise",
-            {"workload": workload, "measure": found.measure, "best": best, **document},
-        )
+        best = [] if found.front.is_empty() else [found.best()]
+        tables = {"best": best, "runs": found.runs, "sensitivity": found.sensitivity}
+        print_tables("circuits advise", tables, {"workload": workload, "measure": found.measure})
         return 0
     _print(found)
     return 0

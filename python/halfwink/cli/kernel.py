@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from halfwink.cli.console import out, print_json, print_table
+from halfwink.cli.console import out, print_table, print_tables
 from halfwink.profiles import OsProfile, os_profile
 
 
@@ -15,7 +15,8 @@ def show(
     """Profiles a workload and prints it."""
     profile = os_profile(workload, caches=caches, set=dict(values))
     if json:
-        print_json("trace.os-profile", {"workload": workload, "caches": caches, **profile.json()})
+        facts = {"workload": workload, "caches": caches}
+        print_tables("trace kernel", profile.frames(), facts)
         return 0
     tables = (_totals, _privileged, _entries, _thresholds, _levels, _evictions)
     for number, table in enumerate(tables):

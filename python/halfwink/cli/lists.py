@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from halfwink import _core, schemas
 from halfwink.catalogue import experiments, machines, workloads
-from halfwink.cli.console import print_json, print_listing
+from halfwink.cli.console import print_listing, print_tables
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
 
@@ -60,7 +60,7 @@ def list_(
     entries = _only(entries, "world", world, [w["name"] for w in _core.worlds()])
     entries = _only(entries, "family", family, sorted({e.get("family", "") for e in entries}))
     if json:
-        print_json(f"list.{what}", {what: entries})
+        print_tables(f"list {what}", {what: entries})
         return 0
     rows = [[_text(entry.get(key)) for key in keys] for entry in entries]
     print_listing([key.replace("_", " ") for key in keys], rows)
@@ -71,7 +71,8 @@ def _overview(json: bool) -> int:
     """Prints the number of entries of each list, and the way to see them."""
     counts = {name: [entry[keys[0]] for entry in entries] for name, entries, keys in _all()}
     if json:
-        print_json("list", counts)
+        rows = [{"name": n, "entries": len(all_), "names": all_} for n, all_ in counts.items()]
+        print_tables("list", {"lists": rows})
         return 0
     rows = [
         [name, str(len(names)), ", ".join(dict.fromkeys(names[:EXAMPLES]))]
@@ -184,7 +185,7 @@ def _targets() -> Listing:
 
 def _schemas() -> Listing:
     entries: list[dict[str, Any]] = []
-    for kind in schemas.kinds():
+    for kind in (*schemas.kinds(), *map(schemas.of_command, schemas.commands())):
         found = schemas.schema(kind)
         entries.append({"name": kind, "title": found["description"], "json_schema": found})
     return entries, ["name", "title"]

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.console import Group
 from rich.table import Table
 
-from halfwink.cli.console import print_frame, print_json, print_table, say
+from halfwink.cli.console import print_frame, print_table, print_tables, say
 from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
 from halfwink.errors import HalfwinkError
 from halfwink.live_program import ledger_frame
@@ -35,7 +35,7 @@ def costs(
         raise HalfwinkError(f"--repeats {repeats}: expected 1 to 100000")
     found = measured(repeats)
     if json:
-        print_json("live.costs", {"costs": found.to_dicts()})
+        print_tables("live costs", {"costs": found})
     else:
         print_frame(found)
     return 0

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import live as living
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -45,7 +45,9 @@ def measure(
         only=only.split(",") if only else None, pair=_pair(cpus), seconds_per_item=seconds
     )
     if json:
-        print_json("measure", found)
+        facts = dict(found)
+        tables = {"items": facts.pop("rows"), "ratios": facts.pop("ratios")}
+        print_tables("measure", tables, facts)
         return 0
     rows = [[row["name"], *_times(row), row["what"]] for row in found["rows"]]
     heads = [*(f"{name} ns" for name in TIMES), "spread %"]

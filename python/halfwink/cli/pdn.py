@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from halfwink import _core
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_table, print_tables, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
@@ -117,7 +117,7 @@ def pdn(
 
 def _show(view: str, rows: Rows, keys: list[str], as_json: bool) -> int:
     if as_json:
-        print_json("pdn", {"view": view, "rows": rows})
+        print_tables("pdn", {view: rows})
         return 0
     columns = [
         (_heading(key), "left" if key in ("fit", "case", "element") else "right") for key in keys
@@ -147,7 +147,7 @@ def _provenance(found: _core.Network) -> None:
 
 def _case(answer: dict[str, Any], as_json: bool) -> int:
     if as_json:
-        print_json("pdn.case", answer)
+        print_tables("pdn --case", {}, answer)
         return 0
     rows = answer["case"].split("/")
     droops = iter(answer["droop"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from halfwink.cli import preheat_prototype
-from halfwink.cli.console import out, print_json, print_table
+from halfwink.cli.console import out, print_table, print_tables
 from halfwink.cli.settings import Setting, settings
 from halfwink.preheat import PreheatSimulation
 from halfwink.preheat import simulate as run
@@ -63,7 +63,11 @@ def simulate(
         set=dict(settings(set)),
     )
     if json:
-        print_json("preheat.simulate", {"workload": workload, "machine": machine, **found.json()})
+        tables = found.frames()
+        facts = tables.pop("facts").row(0, named=True)
+        print_tables(
+            "preheat simulate", tables, {"workload": workload, "machine": machine, **facts}
+        )
     else:
         _show(found)
     return 0

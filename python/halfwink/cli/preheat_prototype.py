@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from halfwink.catalogue import experiment
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, save_chart
+from halfwink.cli.console import print_frame, print_tables, save_chart
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
@@ -45,9 +45,7 @@ def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json
     shown = ["workload", "data_kib", "run_lines", "cost_us", "kib_per_us"]
     loads = tables["preheat_loads"].select(shown)
     if json:
-        print_json(
-            "preheat.prototype", {"services": services.to_dicts(), "loads": loads.to_dicts()}
-        )
+        print_tables("preheat prototype", {"services": services, "loads": loads})
         return 0
     print_frame(services)
     stdout.print()
@@ -81,7 +79,7 @@ def breakdown(
         step, shown_too = alt.X("step", sort=None), columns[2:]
         save_chart(chart.encode(x=step, y="factor", tooltip=shown_too), plot)
     if json:
-        print_json("preheat.breakdown", {"steps": steps.select(columns).to_dicts()})
+        print_tables("preheat breakdown", {"steps": steps.select(columns)})
     else:
         print_frame(steps.select(columns))
     return 0
@@ -130,7 +128,7 @@ def deadline(
         drawn = chart.encode(x=x, y=y, color="late", row="workload")
         save_chart(drawn.properties(height=120), plot)
     if json:
-        print_json("preheat.deadline", {"requests": table.to_dicts()})
+        print_tables("preheat deadline", {"requests": table})
     else:
         print_frame(table.select(columns))
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink.cli.console import formula_safe, plain, print_frame, print_json, say
+from halfwink.cli.console import formula_safe, plain, print_frame, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
@@ -68,7 +68,7 @@ def query(
         write_whole(out, file.getvalue())
         say(f"{found.height:,} rows: {out}", quiet=quiet)
     if json:
-        print_json("query", {"sql": sql, "rows": found.to_dicts()})
+        print_tables("query", {"rows": found}, {"sql": sql})
     elif out is None:
         print_frame(found)
     return 0

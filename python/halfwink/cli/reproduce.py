@@ -14,7 +14,7 @@ from halfwink.claim_verdicts import claims as judged_claims
 from halfwink.cli import gallery
 from halfwink.cli.claims import show_claims
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, progress_bar
+from halfwink.cli.console import print_table, print_tables, progress_bar
 from halfwink.cli.gallery import GALLERY
 from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.errors import HalfwinkError, RunError
@@ -109,9 +109,10 @@ def reproduce(
 def _show(entries: list[dict[str, Any]], *, json: bool, only_scores: bool) -> None:
     rows = score.scores(entries)
     if json:
-        kind = "scores" if only_scores else "targets"
-        shown = [vars(row) for row in rows] if only_scores else entries
-        print_json(f"reproduce.{kind}", {kind: shown})
+        if only_scores:
+            print_tables("reproduce --scores", {"scores": [vars(row) for row in rows]})
+        else:
+            print_tables("reproduce", {"targets": entries})
         return
     if only_scores:
         _print_scores(rows)
@@ -176,10 +177,10 @@ def _width(head: list[tuple[str, str]], rows: list[list[str]]) -> int:
 def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
     undone = len(found.undone)
     if json:
-        print_json(
-            "reproduce.mutants",
+        print_tables(
+            "reproduce --mutants",
+            {"mutants": [{**m, "killed": found.killed[m["name"]]} for m in found.mutants]},
             {
-                "mutants": [{**m, "killed": found.killed[m["name"]]} for m in found.mutants],
                 "met": found.met,
                 "insensitive": found.insensitive,
                 "idle": found.idle,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, save_chart
+from halfwink.cli.console import print_table, print_tables, save_chart
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
@@ -65,24 +65,12 @@ def sweep(
     if plot is not None:
         save_chart(found.chart(), plot)
     if json:
-        print_json("segregation.sweep", _document(workload, l1, l2, found))
+        facts = {"workload": workload, "l1": l1, "l2": l2, **dict(found.facts.iter_rows())}
+        tables = {"best": found.best(), "schemes": found.schemes, "curves": found.curves}
+        print_tables("segregation sweep", tables, facts)
     else:
         _show(workload, l2, found)
     return 0
-
-
-def _document(workload: str, l1: str, l2: str, found: Segregation) -> dict[str, Any]:
-    lru = found.schemes.row(0, named=True)
-    return {
-        "workload": workload,
-        "l1": l1,
-        "l2": l2,
-        "facts": dict(found.facts.iter_rows()),
-        "lru": lru,
-        "best": found.best().to_dicts(),
-        "schemes": found.schemes.to_dicts(),
-        "curves": found.curves.to_dicts(),
-    }
 
 
 def rule_text(row: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, print_sentences, say
+from halfwink.cli.console import print_frame, print_sentences, print_tables, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.comparison import default_machine, technique_names
 from halfwink.files import write_whole
@@ -108,12 +108,11 @@ def calibrate(
         write_whole(out, found.text)
         say(f"machine: {out}")
     if json:
-        each = {
-            kind: {"alone": asdict(found.alone[kind]), "together": asdict(found.together[kind])}
-            for kind in found.alone
+        tables = {
+            name: [{"queues": queues, **asdict(costs)} for queues, costs in of.items()]
+            for name, of in (("alone", found.alone), ("together", found.together))
         }
-        stages = {"stages": each, "predictions": found.predictions.to_dicts()}
-        print_json("storage.calibrate", stages)
+        print_tables("storage calibrate", {**tables, "predictions": found.predictions})
         return 0
     for kind, alone in found.alone.items():
         both = found.together[kind]

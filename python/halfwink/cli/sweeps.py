@@ -8,7 +8,7 @@ from typing import Any
 
 from halfwink import studies
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, progress_bar, say
+from halfwink.cli.console import print_tables, progress_bar, say
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place
 from halfwink.sweep_plan import StudyPlan, plan_study
@@ -21,7 +21,7 @@ def show_plan(study: str, part: str | None, folder: Place, *, json: bool) -> int
     """Prints what a study will cost, for so many parts as ``part`` says."""
     found = plan_study(study, out=folder, parts=part_of(part)[1] if part is not None else None)
     if json:
-        print_json("run.plan", asdict(found))
+        print_tables("run --plan", {}, asdict(found))
         return 0
     for line in _lines(found):
         stdout.print(line, markup=False, highlight=False)

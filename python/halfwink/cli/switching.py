@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from halfwink.catalogue import experiment
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json
+from halfwink.cli.console import print_frame, print_tables
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.frames import frame
@@ -90,7 +90,7 @@ def switching(
     if workload is not None:
         table = _of(table, workload)
     if json:
-        print_json("switching", {"view": view, "rows": table.to_dicts()})
+        print_tables("switching", {view: table})
         return 0
     if view == "costs":
         table = _matrix(table)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from halfwink import _core
-from halfwink.cli.console import claim, print_json, print_table, say
+from halfwink.cli.console import claim, print_json, print_table, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.library import library, trace_file
@@ -125,7 +125,7 @@ def check(file: Path, *, json: Json = False) -> int:
     file = trace_file(file)
     found = _core.trace_check(str(file))
     if json:
-        print_json("trace.check", found)
+        print_tables("trace check", {}, found)
     else:
         rows = [[name.replace("_", " "), f"{n:,}"] for name, n in found.items()]
         print_table([("checked", "left"), (str(file), "right")], rows)
@@ -269,7 +269,7 @@ def caches(
     columns = ["kind", "mode", "accesses", "l1_misses", "ll_misses"]
     if json:
         rows = [dict(zip(columns, row, strict=True)) for row in shown]
-        print_json("trace.misses", {"misses": rows})
+        print_tables("trace caches", {"misses": rows})
         return 0
     rows = [
         [kind, mode, f"{n:,}", f"{l1:,}", _share(l1, n), f"{last:,}", _share(last, n)]
@@ -301,7 +301,7 @@ def io(workload: str, *, beside: str | None = None, json: Json = False) -> int:
 
     found = io_path(workload, beside)
     if json:
-        print_json("trace.io", {"paths": found.to_dicts()})
+        print_tables("trace io", {"paths": found})
         return 0
     titles = {
         "submissions": "system calls that submit",
@@ -344,7 +344,9 @@ def predict(workload: str, *, setting: Setting = None, json: Json = False) -> in
 
     found = library().prediction(workload, settings(setting))
     if json:
-        print_json("trace.predict", found)
+        facts = dict(found)
+        tables = {"predictors": facts.pop("rows"), "traps": facts.pop("traps")}
+        print_tables("trace predict", tables, facts)
         return 0
     user, kernel = found["instructions"]
     said = ("system_calls", "interrupts", "exceptions", "unexplained", "halted", "nested")

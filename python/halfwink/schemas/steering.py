@@ -1,0 +1,114 @@
+"""Documents of the hybrid server and its load."""
+
+from __future__ import annotations
+
+from halfwink.schemas.parts import FLAG, NOTE, NUMBER, OBJECT, document, part
+from halfwink.schemas.shared import LEDGER, MEASURED, REPORTED, TIMES
+
+FIT = part(
+    "alpha_s rms_s relative_rms",
+    beta_s_per_kb=NUMBER.listed(),
+    gamma=NUMBER.called("Exponent of the sharing of a machine."),
+)
+BIN = part("n requests bytes seconds fitted_s")
+POOL = part("requests", medians=FIT, medians_free=FIT, plain=FIT, plain_free=FIT, bins=BIN.listed())
+QUANTILES = part("count max mean p50 p90 p99 p999")
+BY_POOL = part("small big")
+RESIDENCY = part("asleep_s going_down_s lost_s", on_s=NUMBER.listed(), waking_s=NUMBER)
+BACKEND = part(
+    "address connections failed given_up in_service losses power_failures queued "
+    "refused resteered retried served sleeps spared state waiting wakes",
+    residency=RESIDENCY,
+)
+
+DOCUMENTS = {
+    "live.calibrate": document(
+        "halfwink live calibrate: a server's times as a machine file",
+        workload=NOTE,
+        pools=part(small=POOL, big=POOL),
+    ),
+    "live.dataset": document(
+        "halfwink live dataset: the prototype's files",
+        "bytes shape sum",
+        format=NUMBER,
+        options=part("files max_bytes mean_bytes min_bytes seed").called(
+            "Options that the data set was made with."
+        ),
+    ),
+    "live.load": document(
+        "halfwink live load: requests that were answered, and when",
+        "answered answered_per_s bytes connections cpu_s offered_per_s requests "
+        "seconds start_ns stopped waited",
+        late=NUMBER.called("Requests that were sent more than a millisecond late."),
+        backends=part(latency_s=QUANTILES, name=NOTE, service_s=QUANTILES).listed(),
+        errors=OBJECT.called("Failed requests by reason."),
+        latency_s=QUANTILES,
+        lateness_s=QUANTILES,
+        service_s=QUANTILES,
+    ),
+    "live.predict": document(
+        "halfwink live predict: run lengths of system calls, as they were predicted",
+        rows=part(
+            "threshold load_pct requests failed measured_mean_ms simulated_mean_ms "
+            "mean_error_pct measured_p99_ms simulated_p99_ms p99_error_pct"
+        ).listed(),
+        errors=part("threshold mean_error_pct p99_error_pct")
+        .listed()
+        .called("Mean errors by threshold."),
+        gamma=BY_POOL,
+        alpha_ms=BY_POOL,
+        beta_ms=part(small=NUMBER.listed(), big=NUMBER.listed()),
+    ),
+    "live.serve": document(
+        "halfwink live serve: what the prototype's server did",
+        "connections duration_s refused served",
+        name=NOTE,
+        service_s=QUANTILES.called("Times from taking a request to handing its answer over."),
+        workers=part("busy_s bytes cpu cpu_s refused served").listed(),
+    ),
+    "live.steer": document(
+        "halfwink live steer: what the proxy did",
+        "connections duration_s listen log_dropped steps_back",
+        access_log=part(
+            dropped=NUMBER.called("Lines that found no room in the buffer or on the disk."),
+            written=NUMBER.called("Lines that were written."),
+            error=NOTE.called("Failure of the file, if its last line was not written."),
+        )
+        .or_null()
+        .called("Lines of the access log; null if there is none."),
+        ledger=LEDGER,
+        machines=part(big=BACKEND, small=BACKEND).called("Report of each machine."),
+        measured=MEASURED,
+        memory=part("bytes cut_flood cut_holding cut_slow limit_bytes peak_bytes refused"),
+        modelled=part(
+            "always_big_j always_big_w always_on_j always_on_w big_j big_w energy_j "
+            "energy_w small_j small_w"
+        )
+        .or_null()
+        .called("Modelled energy and power of the described machines; null without a machine."),
+        policy=part("big_load big_up small_load small_up").called("State of the policy."),
+        queueing=TIMES,
+        requests=part(
+            "aborted answered bad_gateway client_gone connections connections_refused "
+            "gateway_timeout overloaded received refused tls_failed truncated unreachable",
+            slow=NUMBER.called("Requests that arrived too slowly."),
+        ),
+        statuses=OBJECT,
+        tables=REPORTED,
+        total=TIMES,
+    ),
+    "live.steer-day": document(
+        "halfwink live steer-day: a day through a real hybrid server, the simulated "
+        "one, and the replay",
+        live=part(
+            "requests failed mean_ms p99_ms big_share modelled_w modelled_always_on_w "
+            "wakes big_asleep_pct"
+        ),
+        simulated=part("requests failed mean_ms p99_ms big_share modelled_w wakes big_asleep_pct"),
+        replayed=FLAG.called("Whether the replay of the log repeats all decisions."),
+        slots=part(
+            "slot start_s simulated_mean_ms simulated_p99_ms simulated_big_share "
+            "simulated_w live_per_s live_mean_ms live_p99_ms live_big_share"
+        ).listed(),
+    ),
+}
