@@ -28,7 +28,7 @@ LEFT_OUT = 10_000
 #: Runs one of ours in a process of its own, importing what it needs.
 OURS = """
 import json, sys, time
-from halfwink import capping
+from halfwink.models import capping
 start = time.process_time()
 found = capping.run(**json.loads(sys.argv[1]))
 print(json.dumps(found | {"simulation_cpu_s": time.process_time() - start}))

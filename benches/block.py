@@ -26,9 +26,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from halfwink import block_advice, block_loads, programs
-from halfwink.comparison import compare
-from halfwink.live_block import Block, Device
+from halfwink import programs
+from halfwink.live import block_advice, block_loads
+from halfwink.live.block import Block, Device
+from halfwink.runs.comparison import compare
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZE = "256M"

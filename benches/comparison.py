@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from halfwink import Job, LocalExecutor
-from halfwink.batch import run_jobs
-from halfwink.store import temporary_store
+from halfwink.results.store import temporary_store
+from halfwink.runs.batch import run_jobs
 
 #: Never late, late after halts, late in stalls (docs/chip.md, "One run for several techniques").
 COMPARED = ("always-on", "oracle", "idle-gate", "tap", "idle-adaptive", "mapg-counter")

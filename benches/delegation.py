@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from halfwink import _core, live
+from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.live import delegate as live
 
 PROGRAM = Path(__file__).parent / "programs" / "calls.c"
 #: Pairs of runs, with and without the library, one after the other.

@@ -25,12 +25,13 @@ import fabric
 import peers
 import samples
 import server as hybrid
-from halfwink import _core, pdn, programs
-from halfwink.comparison import compare
+from halfwink import _core, programs
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import library, root
-from halfwink.live_block import Device
+from halfwink.live.block import Device
+from halfwink.models import pdn
+from halfwink.runs.comparison import compare
 
 REPEATS = 3
 OUT = Path("halfwink-out") / "bench.json"
@@ -329,7 +330,8 @@ def line_sets() -> list[Row]:
 
 MEMORY = """
 import resource
-from halfwink import _core, pdn
+from halfwink import _core
+from halfwink.models import pdn
 from halfwink.jobs import Job
 names = ["nginx", "memcached", "postgresql", "gcc", "gzip", "redis", "apache", "sqlite"]
 limit = (("instructions", "500000"),)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from halfwink import _core
 from halfwink.jobs import Job, pairs
-from halfwink.sampling import sample
+from halfwink.runs.sampling import sample
 
 #: Never out of its first level; and a bit of all.
 WORKLOADS = ("alu", "mixed:mb=64")

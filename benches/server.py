@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from halfwink.executors import run_job
 from halfwink.jobs import Job, pairs
 from halfwink.library import library
+from halfwink.runs.executors import run_job
 
 REPEATS = 5
 REQUESTS = 4_000_000

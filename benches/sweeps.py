@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import halfwink as hw
-from halfwink.batch import run_jobs
-from halfwink.executors import Executor, LocalExecutor, run_job
 from halfwink.jobs import Job, pairs
-from halfwink.pools import Dask
 from halfwink.report import write_report
-from halfwink.results import collect, open_results
-from halfwink.store import RunStore
+from halfwink.results.results import collect, open_results
+from halfwink.results.store import RunStore
+from halfwink.runs.batch import run_jobs
+from halfwink.runs.executors import Executor, LocalExecutor, run_job
+from halfwink.runs.pools import Dask
 
 #: Workers of a sweep, and of the loop that it is measured beside.
 WORKERS = 2

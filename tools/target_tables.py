@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import halfwink as hw
-from halfwink import claim_verdicts, score
 from halfwink.library import library
-from halfwink.published_figures import PAGES, Cost, Figure, costs, load
 from halfwink.report.gallery_chart import OURS as KINDS
 from halfwink.report.gallery_chart import is_number, kind_of
-from halfwink.targets import compute, judged_nulls, kept_values, sources
+from halfwink.targets import claim_verdicts, score
+from halfwink.targets.published_figures import PAGES, Cost, Figure, costs, load
+from halfwink.targets.targets import compute, judged_nulls, kept_values, sources
 
 ROOT = Path(__file__).parents[1]
 OURS = ROOT / "targets" / "ours.csv"

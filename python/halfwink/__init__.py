@@ -23,111 +23,111 @@ if TYPE_CHECKING:
 
     from halfwink import capture
     from halfwink._core import __version__, techniques, worlds
-    from halfwink.advice import Advice, advise
-    from halfwink.block_calibration import StorageCalibration, calibrate_storage
-    from halfwink.catalogue import experiment, experiments, machines, workloads
-    from halfwink.circuits import Fabric, Schedule, circuit_schedule, fabric
-    from halfwink.claim_verdicts import claims
-    from halfwink.comparison import compare
-    from halfwink.day_advice import DayAdvice, advise_day
+    from halfwink.advice.advice import Advice, advise
+    from halfwink.advice.day_advice import DayAdvice, advise_day
+    from halfwink.advice.idle_gaps import IdleGaps, idle
+    from halfwink.advice.verification import Verification, verify
+    from halfwink.calibrate.block import StorageCalibration, calibrate_storage
+    from halfwink.calibrate.host import HostCalibration, calibrate_host
+    from halfwink.capture.recorder import Recording, record
     from halfwink.errors import HalfwinkError, Interrupted, RunError
-    from halfwink.executors import LocalExecutor
-    from halfwink.fabric_advice import CircuitAdvice, circuit_advice
-    from halfwink.host_calibration import HostCalibration, calibrate_host
-    from halfwink.idle_gaps import IdleGaps, idle
-    from halfwink.io_paths import io_path
     from halfwink.jobs import Job
-    from halfwink.live_router import LiveRouter
-    from halfwink.logs import Beside, Replay, beside, replay
-    from halfwink.mutation import Mutants, mutants
-    from halfwink.pools import Dask, Pool
-    from halfwink.preheat import PreheatSimulation
-    from halfwink.preheat import simulate as preheat_simulation
-    from halfwink.profiles import OsProfile, os_profile, os_profiles
-    from halfwink.recorder import Recording, record
-    from halfwink.request_profile import RequestProfile, profile, stated_profile
-    from halfwink.results import Results
-    from halfwink.results import open_results as open
-    from halfwink.sampling import Sample, sample
-    from halfwink.score import Score, scores
-    from halfwink.segregation import Segregation, segregation_sweep
-    from halfwink.service import ServiceProfile, service_profile
-    from halfwink.studies import StudyRun, collected, run, run_part
-    from halfwink.sweep_plan import StudyPlan, plan_study
-    from halfwink.targets import reproduce
-    from halfwink.verification import Verification, verify
+    from halfwink.live.router import LiveRouter
+    from halfwink.models.circuits import Fabric, Schedule, circuit_schedule, fabric
+    from halfwink.models.fabric_advice import CircuitAdvice, circuit_advice
+    from halfwink.models.io_paths import io_path
+    from halfwink.models.preheat import PreheatSimulation
+    from halfwink.models.preheat import simulate as preheat_simulation
+    from halfwink.models.profiles import OsProfile, os_profile, os_profiles
+    from halfwink.models.request_profile import RequestProfile, profile, stated_profile
+    from halfwink.models.segregation import Segregation, segregation_sweep
+    from halfwink.models.service import ServiceProfile, service_profile
+    from halfwink.results.results import Results
+    from halfwink.results.results import open_results as open
+    from halfwink.runs.comparison import compare
+    from halfwink.runs.executors import LocalExecutor
+    from halfwink.runs.logs import Beside, Replay, beside, replay
+    from halfwink.runs.pools import Dask, Pool
+    from halfwink.runs.sampling import Sample, sample
+    from halfwink.runs.studies import StudyRun, collected, run, run_part
+    from halfwink.runs.sweep_plan import StudyPlan, plan_study
+    from halfwink.targets.catalogue import experiment, experiments, machines, workloads
+    from halfwink.targets.claim_verdicts import claims
+    from halfwink.targets.mutation import Mutants, mutants
+    from halfwink.targets.score import Score, scores
+    from halfwink.targets.targets import reproduce
 
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
 #: `list` do not wait for data frames and charts.
 _HOMES = {
-    "Advice": "advice",
-    "CircuitAdvice": "fabric_advice",
-    "DayAdvice": "day_advice",
-    "Dask": "pools",
-    "Fabric": "circuits",
+    "Advice": "advice.advice",
+    "CircuitAdvice": "models.fabric_advice",
+    "DayAdvice": "advice.day_advice",
+    "Dask": "runs.pools",
+    "Fabric": "models.circuits",
     "HalfwinkError": "errors",
-    "HostCalibration": "host_calibration",
+    "HostCalibration": "calibrate.host",
     "Interrupted": "errors",
     "Job": "jobs",
-    "LiveRouter": "live_router",
-    "LocalExecutor": "executors",
-    "Mutants": "mutation",
-    "OsProfile": "profiles",
-    "Pool": "pools",
-    "PreheatSimulation": "preheat",
-    "Results": "results",
+    "LiveRouter": "live.router",
+    "LocalExecutor": "runs.executors",
+    "Mutants": "targets.mutation",
+    "OsProfile": "models.profiles",
+    "Pool": "runs.pools",
+    "PreheatSimulation": "models.preheat",
+    "Results": "results.results",
     "RunError": "errors",
-    "Sample": "sampling",
-    "Schedule": "circuits",
-    "Score": "score",
-    "Segregation": "segregation",
-    "RequestProfile": "request_profile",
-    "ServiceProfile": "service",
-    "StorageCalibration": "block_calibration",
-    "StudyPlan": "sweep_plan",
-    "StudyRun": "studies",
-    "IdleGaps": "idle_gaps",
+    "Sample": "runs.sampling",
+    "Schedule": "models.circuits",
+    "Score": "targets.score",
+    "Segregation": "models.segregation",
+    "RequestProfile": "models.request_profile",
+    "ServiceProfile": "models.service",
+    "StorageCalibration": "calibrate.block",
+    "StudyPlan": "runs.sweep_plan",
+    "StudyRun": "runs.studies",
+    "IdleGaps": "advice.idle_gaps",
     "__version__": "_core",
-    "Beside": "logs",
-    "Recording": "recorder",
-    "Replay": "logs",
-    "advise": "advice",
-    "advise_day": "day_advice",
-    "beside": "logs",
-    "calibrate_host": "host_calibration",
-    "calibrate_storage": "block_calibration",
-    "circuit_advice": "fabric_advice",
-    "circuit_schedule": "circuits",
-    "claims": "claim_verdicts",
-    "collected": "studies",
-    "compare": "comparison",
-    "experiment": "catalogue",
-    "experiments": "catalogue",
-    "fabric": "circuits",
-    "idle": "idle_gaps",
-    "io_path": "io_paths",
-    "machines": "catalogue",
-    "mutants": "mutation",
-    "open": "results",
-    "os_profile": "profiles",
-    "os_profiles": "profiles",
-    "plan_study": "sweep_plan",
-    "preheat_simulation": "preheat",
-    "record": "recorder",
-    "replay": "logs",
-    "reproduce": "targets",
-    "run": "studies",
-    "run_part": "studies",
-    "sample": "sampling",
-    "scores": "score",
-    "segregation_sweep": "segregation",
-    "profile": "request_profile",
-    "service_profile": "service",
-    "stated_profile": "request_profile",
-    "verify": "verification",
-    "Verification": "verification",
+    "Beside": "runs.logs",
+    "Recording": "capture.recorder",
+    "Replay": "runs.logs",
+    "advise": "advice.advice",
+    "advise_day": "advice.day_advice",
+    "beside": "runs.logs",
+    "calibrate_host": "calibrate.host",
+    "calibrate_storage": "calibrate.block",
+    "circuit_advice": "models.fabric_advice",
+    "circuit_schedule": "models.circuits",
+    "claims": "targets.claim_verdicts",
+    "collected": "runs.studies",
+    "compare": "runs.comparison",
+    "experiment": "targets.catalogue",
+    "experiments": "targets.catalogue",
+    "fabric": "models.circuits",
+    "idle": "advice.idle_gaps",
+    "io_path": "models.io_paths",
+    "machines": "targets.catalogue",
+    "mutants": "targets.mutation",
+    "open": "results.results",
+    "os_profile": "models.profiles",
+    "os_profiles": "models.profiles",
+    "plan_study": "runs.sweep_plan",
+    "preheat_simulation": "models.preheat",
+    "record": "capture.recorder",
+    "replay": "runs.logs",
+    "reproduce": "targets.targets",
+    "run": "runs.studies",
+    "run_part": "runs.studies",
+    "sample": "runs.sampling",
+    "scores": "targets.score",
+    "segregation_sweep": "models.segregation",
+    "profile": "models.request_profile",
+    "service_profile": "models.service",
+    "stated_profile": "models.request_profile",
+    "verify": "advice.verification",
+    "Verification": "advice.verification",
     "techniques": "_core",
-    "workloads": "catalogue",
+    "workloads": "targets.catalogue",
     "worlds": "_core",
 }
 #: Public names that their homes spell otherwise: built-in functions have them already, or the home

@@ -11,19 +11,14 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import (
-    _core,
-    bed,
-    capture,
-    installed,
-    live,
-    live_block,
-    recorder,
-    virtual_circuits,
-)
+from halfwink import _core, bed, capture, installed
+from halfwink.capture import recorder
 from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
+from halfwink.live import block as live_block
+from halfwink.live import delegate as live
+from halfwink.live import virtual_circuits
 from halfwink.programs import PROGRAMS, which
 
 _NOT_LIVE = "this build has no live parts"

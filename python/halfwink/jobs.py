@@ -57,7 +57,7 @@ class Job:
             mapping will do.
         options: options of the world that all jobs beside it have too, as ``instructions``. A
             mapping will do.
-        mutant: change that breaks the machines (`halfwink.mutation`); none if None.
+        mutant: change that breaks the machines (`halfwink.targets.mutation`); none if None.
     """
 
     world: str

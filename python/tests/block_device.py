@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from halfwink.live_block import Block, Device
+from halfwink.live.block import Block, Device
 
 MB = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -21,8 +21,8 @@ import pytest
 from costs import Costs
 from shards import Shards
 
-from halfwink import bed, capture, programs, recorder, schemas
-from halfwink.capture import host
+from halfwink import bed, capture, programs, schemas
+from halfwink.capture import host, recorder
 from halfwink.capture.errors import MissingRequirementError
 
 # A shell's background jobs ignore Ctrl-C, and so would what tests start and interrupt.

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from conftest import need, wait_until
 
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 #: Description of a proxy in front of two servers.
 SHORT = """schema = 1

@@ -11,11 +11,11 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink.advice import Value, provenance
-from halfwink.composition_search import FAMILIES, USUAL, Question, Search, name_of
+from halfwink.advice.advice import Value, provenance
+from halfwink.advice.composition_search import FAMILIES, USUAL, Question, Search, name_of
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job
-from halfwink.store import temporary_store
+from halfwink.results.store import temporary_store
 
 SERVICE = "exponential"
 FEW = 60_000

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink.relate import relate
-from halfwink.targets import select
+from halfwink.results.relate import relate
+from halfwink.targets.targets import select
 
 
 def test_compare_gives_frames_and_a_chart():
@@ -95,7 +95,7 @@ def test_targets_are_chosen_by_area_work_and_prefix():
 
 def test_studies_that_ship_can_be_read_and_their_names_exist(tmp_path: Path):
     from halfwink.library import library
-    from halfwink.studies import study_jobs
+    from halfwink.runs.studies import study_jobs
 
     names = library().names("studies", "toml")
     assert names

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from test_verdict import CHIP, related, results, row
 
-from halfwink.judgement import groups
-from halfwink.results import Results
-from halfwink.summary import summarize
-from halfwink.verdict import verdict
+from halfwink.results.judgement import groups
+from halfwink.results.results import Results
+from halfwink.results.summary import summarize
+from halfwink.results.verdict import verdict
 
 ASSUMED: dict[str, Any] = {"power_basis": "assumed", "power_low": 0.5, "power_high": 1.3}
 

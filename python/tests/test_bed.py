@@ -25,8 +25,7 @@ from conftest import (
 )
 from neighbours import processes
 
-from halfwink import traffic
-from halfwink.bed import Bed, Kind, Plan, Report, measure
+from halfwink.bed import Bed, Kind, Plan, Report, measure, traffic
 from halfwink.errors import HalfwinkError, RunError
 
 #: A user without rights, who exists on every Linux.
@@ -304,7 +303,7 @@ def test_in_a_user_namespace():
 UNPRIVILEGED = """
 import json, os, sys
 from halfwink.bed import Bed, worker
-from halfwink import traffic
+from halfwink.bed import traffic
 os.chdir("/")
 if os.geteuid() == 0:
     os.setgroups([])

@@ -8,9 +8,9 @@ from typing import Any
 
 from conftest import Halfwink
 
-from halfwink import block_advice
-from halfwink.block_advice import Advice, Load
-from halfwink.block_loads import simulate
+from halfwink.live import block_advice
+from halfwink.live.block_advice import Advice, Load
+from halfwink.live.block_loads import simulate
 
 
 def machine(*groups: list[int], line_ns: float = 60.0) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink import block_calibration as made
+from halfwink.calibrate import block as made
 from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
 from halfwink.library import root
 

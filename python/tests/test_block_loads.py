@@ -11,7 +11,8 @@ from conftest import Halfwink, need
 from test_block_advice import machine
 
 import halfwink as hw
-from halfwink import HalfwinkError, block_loads
+from halfwink import HalfwinkError
+from halfwink.live import block_loads
 
 QUEUE, ISSUE, COMPLETE = 1, 7, 8
 READ, WRITE = 1 << 16, 1 << 17

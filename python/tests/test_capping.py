@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from halfwink import capping
 from halfwink.errors import HalfwinkError
+from halfwink.models import capping
 
 
 def test_the_reference_run_gives_what_bighouse_gives() -> None:

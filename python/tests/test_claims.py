@@ -11,11 +11,11 @@ import pytest
 from conftest import Halfwink
 from rich.console import Console
 
-from halfwink import claim_verdicts as verdicts
-from halfwink.claim_files import KINDS, ClaimError, load
 from halfwink.cli import claims as cli_claims
 from halfwink.cli import console
 from halfwink.library import library, root
+from halfwink.targets import claim_verdicts as verdicts
+from halfwink.targets.claim_files import KINDS, ClaimError, load
 
 
 def target(name: str, published: Any = 20.0, **changes: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from conftest import lacking, need
 
-from halfwink.comparison import ONE_OF_EACH
+from halfwink.runs.comparison import ONE_OF_EACH
 
 SMALL = ("-n", "300000")
 PUBLISHED = ("-t", "idle-gate,mapg-counter,tap,oracle")

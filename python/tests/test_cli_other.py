@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from halfwink import targets
+from halfwink.targets import targets
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = set(targets.VERDICTS)

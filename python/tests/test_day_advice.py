@@ -11,9 +11,9 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink.day_advice import network_w_per_gbps
+from halfwink.advice.day_advice import network_w_per_gbps
+from halfwink.advice.fleet_day import Curve, Day, Fleet, on_line
 from halfwink.errors import HalfwinkError
-from halfwink.fleet_day import Curve, Day, Fleet, on_line
 
 SERVICE = "exponential"
 ON = "golden-cove-56"

@@ -12,9 +12,9 @@ from conftest import Halfwink
 
 import halfwink as hw
 from halfwink import HalfwinkError, RunError
-from halfwink.designs import BESIDE, DRAWN, Search, front_of, is_better
 from halfwink.jobs import plan
-from halfwink.studies import study_jobs
+from halfwink.runs.designs import BESIDE, DRAWN, Search, front_of, is_better
+from halfwink.runs.studies import study_jobs
 
 #: Streaks and queue of PowerSave: 320 points, of which eleven are on the front.
 GRID = """

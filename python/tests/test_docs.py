@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from halfwink.results import SHORT
+from halfwink.results.results import SHORT
 
 ROOT = Path(__file__).parents[2]
 #: Pages of the site that are generated (tools/site/reference.py).

@@ -14,10 +14,8 @@ from conftest import Halfwink
 from test_figures import faults
 
 from halfwink import HalfwinkError
-from halfwink import targets as published
 from halfwink.cli import gallery as commands
 from halfwink.library import library, root
-from halfwink.published_figures import FigureError, Work, costs, home, load, mentioned
 from halfwink.report.figures import POINTS, STYLES, WIDTHS, Figure, scene
 from halfwink.report.figures import specification as drawn
 from halfwink.report.gallery import sentences, write_gallery
@@ -30,6 +28,8 @@ from halfwink.report.gallery_chart import (
     panels,
     specification,
 )
+from halfwink.targets import targets as published
+from halfwink.targets.published_figures import FigureError, Work, costs, home, load, mentioned
 
 HEAD = 'schema = 1\nwork = "tap"\n'
 

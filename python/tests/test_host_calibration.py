@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from conftest import Done, Halfwink, undisturbed
 
-from halfwink import HalfwinkError, RunError, _core, calibrate_host, host_calibration
-from halfwink import host_machine as host
+from halfwink import HalfwinkError, RunError, _core, calibrate_host
+from halfwink.calibrate import host as host_calibration
+from halfwink.calibrate import host_machine as host
 from halfwink.library import root
 
 #: As a machine might be: 3 GHz, six wide, 512 entries.

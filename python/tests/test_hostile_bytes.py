@@ -12,7 +12,7 @@ import pytest
 from halfwink.capture.errors import CaptureError, GuestError
 from halfwink.capture.machine import Dialogue
 from halfwink.errors import RunError
-from halfwink.store import RunStore
+from halfwink.results.store import RunStore
 
 SEEDS = 1000
 

@@ -9,7 +9,7 @@ import pytest
 
 import halfwink as hw
 from halfwink.errors import HalfwinkError
-from halfwink.service import service_profile
+from halfwink.models.service import service_profile
 
 WORLD_CUP = "workloads/server/worldcup98-requests-per-minute.csv.xz"
 QUICK = {"servers": 1000, "steady_loads": 9, "days": 365, "requests": 20_000}

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink import idle_periods
+from halfwink.results import idle_periods
 
 
 class Fake:

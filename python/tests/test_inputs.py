@@ -19,11 +19,13 @@ from conftest import Halfwink
 from test_block_loads import machine
 
 import halfwink as hw
-from halfwink import block_loads, inputs, studies
+from halfwink import inputs
 from halfwink.cli.console import draw_chart, formula_safe
 from halfwink.cli.results import draw
 from halfwink.errors import HalfwinkError
-from halfwink.results import open_results, study_of
+from halfwink.live import block_loads
+from halfwink.results.results import open_results, study_of
+from halfwink.runs import studies
 
 CORPUS = Path(__file__).parents[2] / "tests/corpus"
 SERVER = ("hybrid", "readfile", "-t", "always-on")

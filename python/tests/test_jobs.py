@@ -16,12 +16,13 @@ from queue import SimpleQueue
 import pytest
 from conftest import wait_until
 
-from halfwink import HalfwinkError, Interrupted, Job, LocalExecutor, RunError, executors
-from halfwink.batch import Progress, run_jobs
-from halfwink.executors import executor_named, run_job
+from halfwink import HalfwinkError, Interrupted, Job, LocalExecutor, RunError
 from halfwink.jobs import names, pairs, plan
-from halfwink.results import collect
-from halfwink.store import HOST, RunStore, Tables
+from halfwink.results.results import collect
+from halfwink.results.store import HOST, RunStore, Tables
+from halfwink.runs import executors
+from halfwink.runs.batch import Progress, run_jobs
+from halfwink.runs.executors import executor_named, run_job
 
 MACHINE, WORKLOAD = "machine", "exponential@30"
 
@@ -245,11 +246,11 @@ def test_without_dask_one_line_says_how_to_add_it(monkeypatch: pytest.MonkeyPatc
 MANY = """
 import json, resource, sys, tempfile
 from pathlib import Path
-from halfwink.batch import run_jobs
+from halfwink.runs.batch import run_jobs
 from halfwink.jobs import Job, plan
 from halfwink.library import library
-from halfwink.results import collect
-from halfwink.store import RunStore
+from halfwink.results.results import collect
+from halfwink.results.store import RunStore
 
 def most_mib():
     # Of this program alone: ru_maxrss begins with what the process that started it had.

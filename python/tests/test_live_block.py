@@ -42,7 +42,7 @@ from nbd_client import (
 from halfwink.capture import small
 from halfwink.capture.cpio import CpioWriter
 from halfwink.errors import RunError
-from halfwink.live_block import Block, Device
+from halfwink.live.block import Block, Device
 
 # Real clients.
 

@@ -28,7 +28,7 @@ from nbd_client import (
     request,
 )
 
-from halfwink.live_block import Block, Device
+from halfwink.live.block import Block, Device
 
 #: Of a device of 64 MB: bytes from, bytes, and how they are made.
 STORED = ((0, 4096), (MB, 70_000), (3 * MB + 65_536, MB), (40 * MB, 24 * MB))

@@ -13,11 +13,11 @@ from block_device import MB
 from conftest import Halfwink
 from ublk_guest import play
 
-from halfwink import live_block
 from halfwink.capture import drivers, host
 from halfwink.capture.errors import MissingRequirementError
 from halfwink.errors import RunError
-from halfwink.live_block import Block, Device
+from halfwink.live import block as live_block
+from halfwink.live.block import Block, Device
 
 PAYLOAD = random.Random(8).randbytes(MB + 4096)
 PIECES = len(PAYLOAD) // 4096

@@ -16,11 +16,11 @@ import pytest
 from conftest import Halfwink, descendants, need, need_bed, undisturbed, wait_until
 
 import halfwink
-from halfwink import live_circuits
 from halfwink.bed.places import Process
 from halfwink.bed.star import Star, address, wire
 from halfwink.errors import HalfwinkError
-from halfwink.live_circuits import Circuits, Setting
+from halfwink.live import circuits as live_circuits
+from halfwink.live.circuits import Circuits, Setting
 
 SETTING = Setting(hosts=4)
 

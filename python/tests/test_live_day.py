@@ -10,7 +10,7 @@ import pytest
 from conftest import Halfwink, lacking, need_bed, undisturbed
 
 from halfwink.bed.day import fit, interpolated
-from halfwink.live_router import costs
+from halfwink.live.router import costs
 
 
 def test_costs_are_fitted_by_least_squares():

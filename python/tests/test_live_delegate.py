@@ -17,8 +17,9 @@ import pytest
 from conftest import Halfwink, document, lacking, need, wait_until
 
 import halfwink
-from halfwink import _core, live
+from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.live import delegate as live
 
 PROGRAMS = Path(__file__).parent / "programs"
 #: What starts a program under delegation.
@@ -172,7 +173,7 @@ def test_another_users_files_are_no_obstacle(tmp_path: Path) -> None:
     """
     clear = """
 import os
-from halfwink import live
+from halfwink.live import delegate as live
 os.setgroups([])
 os.setuid(65534)
 with live._counts_file() as path:

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from conftest import Halfwink, lacking, need, undisturbed, wait_until
 
-from halfwink import _core, live_preheat, programs
+from halfwink import _core, programs
 from halfwink.errors import HalfwinkError
+from halfwink.live import preheat as live_preheat
 
 COMMAND = [sys.executable, "-m", "halfwink", "live", "preheat"]
 KEY = b"of a test, alone"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from conftest import Halfwink, lacking, need, undisturbed
 
-from halfwink import _core, live_preheat
+from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.live import preheat as live_preheat
 
 CLASSES = ["warm", "stopped", "dropped", "replayed", "ahead", "sham"]
 NEEDED = ("preheat: pages of servers", "preheat: stopped servers")

@@ -35,7 +35,7 @@ from steer_bed import (
 
 from halfwink import replay
 from halfwink.errors import HalfwinkError
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

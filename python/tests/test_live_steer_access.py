@@ -31,11 +31,11 @@ from steer_bed import (
 from test_daemons import heard, listening, running
 from test_live_steer_hostile import attacker, headers, http2
 
+from halfwink.advice.fleet_day import Day
 from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
-from halfwink.fleet_day import Day
-from halfwink.live_steer import LiveSteer
-from halfwink.response_times import read_times
+from halfwink.live.steer import LiveSteer
+from halfwink.models.response_times import read_times
 
 FORMATS = ("combined", "json")
 COMBINED = re.compile(

@@ -16,7 +16,7 @@ from test_daemons import binary
 from halfwink import replay
 from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 #: Parts of names under which joules and watts stand.
 ENERGY = ("energy", "joule", "watt", "_j", "_w")

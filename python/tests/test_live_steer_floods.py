@@ -14,7 +14,7 @@ from conftest import need, wait_until
 from steer_bed import Recorder, describe, get, status
 from test_live_steer_hostile import answer, attacker, frame, headers, http2
 
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 #: Frames of a flood.
 MANY = 50_000

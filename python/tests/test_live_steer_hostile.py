@@ -18,7 +18,7 @@ from conftest import undisturbed, wait_until
 from steer_bed import Recorder, describe, get, status, talk
 from test_daemons import binary
 
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 BODY = bytes(4 << 20)
 HONEST = 200

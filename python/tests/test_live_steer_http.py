@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from steer_bed import Recorder, balanced, describe, get, status, talk, wait_until
 
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 Bed = tuple[LiveSteer, Recorder, str]
 

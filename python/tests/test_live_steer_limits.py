@@ -31,7 +31,7 @@ from steer_bed import (
 )
 
 from halfwink import replay
-from halfwink.live_steer import LiveSteer
+from halfwink.live.steer import LiveSteer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -126,7 +126,7 @@ def test_more_connections_than_descriptors_are_refused(
     script = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 256))\n"
-        "from halfwink.live_steer import LiveSteer\n"
+        "from halfwink.live.steer import LiveSteer\n"
         "with LiveSteer(sys.argv[1]):\n"
         "    print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
     )

@@ -15,10 +15,11 @@ from conftest import Halfwink
 from rich.console import Console
 
 import halfwink as hw
-from halfwink import _core, mutation, score
+from halfwink import _core
 from halfwink.cli import console as console_module
 from halfwink.cli import reproduce as reproduce
 from halfwink.library import library, root
+from halfwink.targets import mutation, score
 
 
 @pytest.mark.parametrize(

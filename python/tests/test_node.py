@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink.comparison import at_loads, split_loads
 from halfwink.errors import HalfwinkError
 from halfwink.library import root
+from halfwink.models.request_profile import WITHIN, core_of
+from halfwink.models.response_times import read_times, time_us
 from halfwink.report.load_chart import alike, along_load, front, is_along_load
-from halfwink.request_profile import WITHIN, core_of
-from halfwink.response_times import read_times, time_us
-from halfwink.summary import summarize
+from halfwink.results.summary import summarize
+from halfwink.runs.comparison import at_loads, split_loads
 
 FEW = {"requests": 40_000}
 SOME = ["menu", "c1", "c6a", "c6a+package-sleep"]

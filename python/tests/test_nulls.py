@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import test_claims as claims
 
-from halfwink import HalfwinkError, nulls, score
+from halfwink import HalfwinkError
 from halfwink.library import library, root
+from halfwink.targets import nulls, score
 
 
 def target(name: str, published: Any, **changes: Any) -> dict[str, Any]:

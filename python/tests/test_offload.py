@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import halfwink as hw
-from halfwink.placement import kernel_calls, placements
+from halfwink.results.placement import kernel_calls, placements
 
 MACHINE = "ev6-1"
 SMALL = 400_000

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink import targets
-from halfwink.catalogue import experiment
 from halfwink.jobs import Job, names
 from halfwink.library import library, root
 from halfwink.report.charts import study_plot
-from halfwink.results import Results
-from halfwink.studies import StudyRun, run, study_jobs
+from halfwink.results.results import Results
+from halfwink.runs.studies import StudyRun, run, study_jobs
+from halfwink.targets import targets
+from halfwink.targets.catalogue import experiment
 
 SERVICES = ["apache", "memcached", "nginx", "postgresql", "redis"]
 #: Tens of kernel entries of each service.

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import halfwink as hw
-from halfwink import studies
-from halfwink.batch import run_jobs
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Planned, plan
-from halfwink.packs import LEAST
-from halfwink.parts import deal
-from halfwink.store import RunStore
-from halfwink.sweep_plan import plan_study
+from halfwink.results.packs import LEAST
+from halfwink.results.store import RunStore
+from halfwink.runs import studies
+from halfwink.runs.batch import run_jobs
+from halfwink.runs.parts import deal
+from halfwink.runs.sweep_plan import plan_study
 
 STUDY = """
 schema = 1

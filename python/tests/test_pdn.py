@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Halfwink, need
 
-from halfwink import pdn
+from halfwink.models import pdn
 
 #: Network, case, wake-up (ns; none: the shortest safe), nanoseconds between starts.
 CASES = [

@@ -19,10 +19,11 @@ import distributed
 import pytest
 from conftest import quiet, wait_until
 
-from halfwink import Dask, HalfwinkError, Job, LocalExecutor, Pool, RunError, studies
-from halfwink.batch import run_jobs
-from halfwink.executors import executor_of
-from halfwink.store import RunStore
+from halfwink import Dask, HalfwinkError, Job, LocalExecutor, Pool, RunError
+from halfwink.results.store import RunStore
+from halfwink.runs import studies
+from halfwink.runs.batch import run_jobs
+from halfwink.runs.executors import executor_of
 
 SPAWN = multiprocessing.get_context("spawn")
 ENDLESS = 10**12

@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from halfwink.bed.prediction import experiment, predict
+from halfwink.bed.steer_day import steer_day
 from halfwink.errors import HalfwinkError
 from halfwink.library import root
-from halfwink.prediction import experiment, predict
-from halfwink.steer_day import steer_day
 
 SHIPPED = root() / "workloads/prototype"
 #: Of the work: milliseconds, where a real experiment takes tens of them.

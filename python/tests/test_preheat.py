@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from halfwink.errors import HalfwinkError
-from halfwink.preheat import simulate
+from halfwink.models.preheat import simulate
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:

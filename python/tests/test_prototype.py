@@ -22,9 +22,10 @@ from pathlib import Path
 import pytest
 from conftest import Halfwink, lacking
 
-from halfwink import _core, prototype
-from halfwink.delay_model import Calibration, fit, fit_pool, medians
+from halfwink import _core
+from halfwink.bed import prototype
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.models.delay_model import Calibration, fit, fit_pool, medians
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from conftest import Done, Halfwink, document, need, need_recorder, wait_until
 
 import halfwink as hw
-from halfwink import recorder
+from halfwink.capture import recorder
 from halfwink.cli.record import count
 from halfwink.errors import HalfwinkError, RunError
 

@@ -19,12 +19,12 @@ from conftest import Halfwink, need
 from fsspec.implementations.local import LocalFileSystem
 
 import halfwink as hw
-from halfwink import studies
-from halfwink.batch import Progress
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.files import place, write_whole
 from halfwink.remote import Remote
-from halfwink.store import RunStore
+from halfwink.results.store import RunStore
+from halfwink.runs import studies
+from halfwink.runs.batch import Progress
 
 STUDY = """
 schema = 1

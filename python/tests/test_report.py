@@ -13,7 +13,7 @@ from halfwink import compare
 from halfwink.report import write_report
 from halfwink.report.charts import technique_scale
 from halfwink.report.ledger import ledger
-from halfwink.summary import energy
+from halfwink.results.summary import energy
 
 
 @pytest.fixture(scope="module")

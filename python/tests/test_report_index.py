@@ -11,12 +11,12 @@ from browser import browse, probed, views
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink import studies
-from halfwink.batch import Progress
 from halfwink.cli.results import draw
 from halfwink.errors import HalfwinkError
 from halfwink.report.index import entries, write_index
-from halfwink.results import study_of
+from halfwink.results.results import study_of
+from halfwink.runs import studies
+from halfwink.runs.batch import Progress
 
 #: As long as any, and with what HTML and shells take for their own.
 ODD = "a & <b> 'quoted' %41 " + "long" * 20

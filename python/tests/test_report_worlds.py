@@ -11,7 +11,7 @@ from small import SMALL, written
 
 import halfwink as hw
 from halfwink.report import charts, write_report
-from halfwink.results import Results
+from halfwink.results.results import Results
 
 
 def results_of(case: str, folder: Path) -> Results:

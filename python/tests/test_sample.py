@@ -6,8 +6,9 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink import _core, cold_start
+from halfwink import _core
 from halfwink.library import root
+from halfwink.results import cold_start
 
 LONG = "mixed:instructions=3000000"
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink.profiles import os_profile
+from halfwink.models.profiles import os_profile
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink.block_advice import Load
-from halfwink.block_loads import as_measured
 from halfwink.cli.storage import around_sockets
+from halfwink.live.block_advice import Load
+from halfwink.live.block_loads import as_measured
 
 #: Short, but past the first looks of the cache-aware policy; no messages.
 SHORT = ("--set", "ios=20000", "--set", "warm_up=20000", "-q")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from halfwink.typesetting import latex, markdown
+from halfwink.results.typesetting import latex, markdown
 
 FRAME = pl.DataFrame(
     {"technique": ["tap_50%", "a|b"], "saving_pct": [12.34567, None], "runs": [1, 20]}

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink.judgement import judge, needs, usual
-from halfwink.paired import Pieces, Side, Taken, even, taken
-from halfwink.relate import relate
-from halfwink.results import Results
-from halfwink.verdict import verdict
+from halfwink.results.judgement import judge, needs, usual
+from halfwink.results.paired import Pieces, Side, Taken, even, taken
+from halfwink.results.relate import relate
+from halfwink.results.results import Results
+from halfwink.results.verdict import verdict
 
 #: technique -> energy in J, mean latency in us
 CHIP = {

@@ -10,11 +10,11 @@ import pytest
 from test_verdict import WHOSE, agrees, related, row
 
 import halfwink as hw
-from halfwink.judgement import judge
-from halfwink.paired import Pieces, Side, Taken, taken_by_work
-from halfwink.relate import relate
-from halfwink.results import Results
-from halfwink.verdict import verdict
+from halfwink.results.judgement import judge
+from halfwink.results.paired import Pieces, Side, Taken, taken_by_work
+from halfwink.results.relate import relate
+from halfwink.results.results import Results
+from halfwink.results.verdict import verdict
 
 #: A small run of each world.
 SMALL: dict[str, tuple[str, list[str], dict[str, Any]]] = {

@@ -14,7 +14,7 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink import verification
+from halfwink.advice import verification
 from halfwink.errors import HalfwinkError, RunError
 
 SERVICE = "exponential"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from conftest import Halfwink, lacking, need, need_qemu
 
-from halfwink import virtual_circuits as virtual
 from halfwink.capture import drivers
 from halfwink.capture.errors import MissingRequirementError
-from halfwink.virtual_circuits import VirtualSetting
+from halfwink.live import virtual_circuits as virtual
+from halfwink.live.virtual_circuits import VirtualSetting
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from small import SMALL, written
 
 import halfwink as hw
 from halfwink import _core
-from halfwink.frames import KINDS
 from halfwink.library import root
-from halfwink.relate import IDENTITY, relate
-from halfwink.results import sweep_columns
-from halfwink.seeds import over_seeds
-from halfwink.studies import study_jobs
+from halfwink.results.frames import KINDS
+from halfwink.results.relate import IDENTITY, relate
+from halfwink.results.results import sweep_columns
+from halfwink.results.seeds import over_seeds
+from halfwink.runs.studies import study_jobs
 
 WORLDS = [world["name"] for world in _core.worlds()]
 #: Columns that make results of all worlds comparable.

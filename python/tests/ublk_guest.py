@@ -9,10 +9,10 @@ from pathlib import Path
 
 from conftest import lacking, need, need_qemu
 
-from halfwink import live_block
 from halfwink.capture import guest, host, small
 from halfwink.capture.cpio import CpioWriter
 from halfwink.capture.errors import MissingRequirementError
+from halfwink.live import block as live_block
 
 DRIVERS = ["ublk_drv", "ext4", "crc32c_generic"]
 #: Of this host's time, for everything that the guest does.

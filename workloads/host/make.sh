@@ -5,4 +5,4 @@ set -eu
 cd "$(dirname "$0")"
 gcc -O2 -std=gnu11 -Wall -Wextra -Werror -DALONE -ffreestanding -nostdlib -static -no-pie \
     -fno-stack-protector -fcf-protection=none -s -Wl,--build-id=none -o programs ../programs/host.c
-"${PYTHON:-../../.venv/bin/python}" -m halfwink.host_calibration "$PWD"
+"${PYTHON:-../../.venv/bin/python}" -m halfwink.calibrate.host "$PWD"

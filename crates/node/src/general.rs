@@ -37,11 +37,11 @@ const ENTER: Class = Class(3);
 struct Station {
     queue: VecDeque<Item>,
     is_busy: bool,
-    /// What it works on, if it does.
+    /// The kind of work that it does, if it is busy.
     kind: Kind,
     /// Requests that it has begun and not finished, if their kernel code moves.
     jobs: Vec<Option<Job>>,
-    /// How many they are.
+    /// The number of these requests.
     open: u32,
     /// The one that it works on; on a core of the kernel, whose code it runs: its core, its place.
     of: (u32, u16),

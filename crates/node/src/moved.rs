@@ -24,14 +24,14 @@ pub(crate) struct Job {
     pub(crate) item: Item,
     /// Time at which its first part began.
     pub(crate) start: Time,
-    /// Visits that remain.
+    /// The number of visits that it has still to make.
     left: u32,
     part: Time,
     visit: Time,
 }
 
 impl Offload {
-    /// None if the kernel code of this profile stays where it is.
+    /// Returns none if the kernel code of this profile stays where it is.
     pub(crate) fn new(profile: &Profile, first: usize, workers: u32) -> Option<Offload> {
         let moved = profile.variant.moved?;
         let per_work = moved.visit_us * 1e-6 / profile.mean_s();

@@ -37,7 +37,7 @@ pub enum Engine {
     /// The recurrence where it can play the plan, else the event queue.
     #[default]
     Any,
-    /// The event queue.
+    /// The event queue plays all of it.
     Queue,
 }
 
@@ -55,7 +55,7 @@ pub struct Options {
     /// Requests that a core may have begun: with 1 it waits while its request is on a core of the
     /// kernel, as the worker of an event loop does; with more it takes another meanwhile.
     pub workers: u32,
-    /// The engine.
+    /// The engine that plays it.
     pub engine: Engine,
 }
 

@@ -11,7 +11,8 @@ use toml::Spanned;
 use crate::table::Kind;
 use crate::world::World;
 
-/// Columns that are worked out from the runs of a study together, by `python/halfwink/relate.py`.
+/// Columns that are worked out from the runs of a study together, by
+/// `python/halfwink/results/relate.py`.
 const RELATED: &[&str] = &[
     "energy_saving_pct",
     "core_energy_saving_pct",
@@ -37,7 +38,8 @@ pub enum Design {
         /// Other points for another seed; those of fewer points are among those of more.
         seed: u64,
     },
-    /// Points are chosen in rounds, near the best that was found (`python/halfwink/designs.py`).
+    /// Points are chosen in rounds, near the best that was found
+    /// (`python/halfwink/runs/designs.py`).
     Adaptive {
         /// The largest number of points, for each workload on each machine.
         points: u64,

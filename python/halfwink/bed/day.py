@@ -15,12 +15,12 @@ from typing import Any
 
 import polars as pl
 
-from halfwink import traffic
+from halfwink.bed import traffic
 from halfwink.bed.live import Live, description
 from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
-from halfwink.comparison import compare
 from halfwink.library import library
-from halfwink.live_router import MEAN_BYTES, STATES
+from halfwink.live.router import MEAN_BYTES, STATES
+from halfwink.runs.comparison import compare
 
 #: Rates at which costs are fitted, in frames per second: from one wake-up for each frame to hardly
 #: any.

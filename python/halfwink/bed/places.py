@@ -96,7 +96,7 @@ class Places:
     """Network namespaces by name."""
 
     def __init__(self, names: Sequence[str], *, user: bool | None = None) -> None:
-        """Makes them.
+        """Makes the places of a bed.
 
         Args:
             names: names of the namespaces, for error messages and for lookup only.

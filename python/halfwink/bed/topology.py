@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from halfwink import traffic
+from halfwink.bed import traffic
 from halfwink.bed.joined import Joined
 from halfwink.bed.places import Place, without_ipv6
 from halfwink.bed.worker import Worker
@@ -218,7 +218,8 @@ class Bed(Joined):
             options: options of `traffic.Generator`.
 
         Returns:
-            As `traffic.compare`, with ``sent`` and ``received`` in ``generator`` and ``sink``.
+            A comparison as `traffic.compare` has it, with ``sent`` and ``received`` in
+            ``generator`` and ``sink``.
         """
         generator, watcher = self.worker("generator"), self.worker("sink")
         if "macs" not in options:

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-from halfwink import traffic
+from halfwink.bed import traffic
 from halfwink.bed.lines import ask, hang_up, serve
 from halfwink.bed.places import Place, python
 

@@ -9,8 +9,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import advice, day_advice
-from halfwink.advice import Advice
+from halfwink.advice import advice, day_advice
+from halfwink.advice.advice import Advice
+from halfwink.advice.composition_search import REPORTED
+from halfwink.advice.day_advice import DayAdvice
+from halfwink.advice.fleet_day import SLEEP_W, WAKE_S
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
 from halfwink.cli.console import (
     check_plot,
@@ -22,14 +25,11 @@ from halfwink.cli.console import (
 )
 from halfwink.cli.console import out as stdout
 from halfwink.cli.settings import Setting, settings
-from halfwink.composition_search import REPORTED
-from halfwink.day_advice import DayAdvice
 from halfwink.errors import HalfwinkError
-from halfwink.executors import executor_named
 from halfwink.files import place
-from halfwink.fleet_day import SLEEP_W, WAKE_S
-from halfwink.response_times import time_us
-from halfwink.summary import fixed
+from halfwink.models.response_times import time_us
+from halfwink.results.summary import fixed
+from halfwink.runs.executors import executor_named
 
 #: Compositions in the table.
 SHOWN = 12

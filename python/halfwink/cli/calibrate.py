@@ -52,7 +52,7 @@ def host(
     quiet
         No messages.
     """
-    from halfwink import host_calibration
+    from halfwink.calibrate import host as host_calibration
 
     def progress(what: str) -> None:
         say(f"{what} ...", quiet=quiet)

@@ -8,13 +8,13 @@ from typing import Annotated
 import polars as pl
 from cyclopts import App, Parameter
 
-from halfwink import circuits
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_tables, save_chart
 from halfwink.cli.fabric_advice import advise
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
+from halfwink.models import circuits
 
 Flag = Annotated[bool, Parameter(negative="")]
 

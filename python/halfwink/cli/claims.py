@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from halfwink.claim_verdicts import null_sentence, summary
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_listing, print_tables
+from halfwink.targets.claim_verdicts import null_sentence, summary
 
 
 def show_claims(entries: Sequence[Mapping[str, Any]], *, json: bool) -> None:

@@ -14,9 +14,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import cold_start, designs, idle_periods, reading, studies
-from halfwink import comparison as comparing
 from halfwink import doctor as checking
+from halfwink.bed import reading
 from halfwink.cli import sweeps
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import (
@@ -30,10 +29,13 @@ from halfwink.cli.console import (
 from halfwink.cli.results import NO_FIGURE, FigureOptions, draw, print_figure, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
-from halfwink.executors import executor_named
 from halfwink.files import Place, place
 from halfwink.library import declared
-from halfwink.results import Results, open_results, study_of
+from halfwink.results import cold_start, idle_periods
+from halfwink.results.results import Results, open_results, study_of
+from halfwink.runs import comparison as comparing
+from halfwink.runs import designs, studies
+from halfwink.runs.executors import executor_named
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]

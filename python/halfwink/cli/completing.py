@@ -181,7 +181,7 @@ def _names(folder: str) -> Callable[[str], dict[str, str]]:
 def _wanted(_: str) -> dict[str, str]:
     """Returns the targets that `halfwink reproduce` takes."""
     from halfwink.library import library, root
-    from halfwink.published_figures import load
+    from halfwink.targets.published_figures import load
 
     targets = library().targets()
     areas = dict.fromkeys(target["area"] for target in targets)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from halfwink import batch
+    from halfwink.runs import batch
     from halfwink.schemas.tables import Rows
 
 #: Endings of files that charts are drawn into.

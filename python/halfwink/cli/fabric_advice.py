@@ -8,10 +8,10 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink import fabric_advice
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_tables, progress_bar, save_chart
 from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.models import fabric_advice
 
 Flag = Annotated[bool, Parameter(negative="")]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from halfwink import targets as published
 from halfwink.cli.console import claim, say
 from halfwink.cli.results import FigureOptions
 from halfwink.errors import HalfwinkError
 from halfwink.library import library, root
-from halfwink.published_figures import Work, costs, load
+from halfwink.targets import targets as published
+from halfwink.targets.published_figures import Work, costs, load
 
 #: The word in the place of areas, works and ids.
 GALLERY = "gallery"

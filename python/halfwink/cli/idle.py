@@ -8,17 +8,18 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink import idle_gaps, wording
+from halfwink.advice import idle_gaps
+from halfwink.advice.idle_counters import IdleCounters, counters
+from halfwink.advice.idle_gaps import BEST, RECORDED, IdleGaps, short_time
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_sentences, print_table, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
-from halfwink.idle_counters import IdleCounters, counters
-from halfwink.idle_gaps import BEST, RECORDED, IdleGaps, short_time
 from halfwink.inputs import read_text
-from halfwink.response_times import time_us
-from halfwink.summary import fixed
+from halfwink.models.response_times import time_us
+from halfwink.results import wording
+from halfwink.results.summary import fixed
 
 #: Counters are short; a longer file holds none.
 MOST_COUNTERS = 64 << 20

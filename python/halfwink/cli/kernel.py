@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from halfwink.cli.console import out, print_table, print_tables
-from halfwink.profiles import OsProfile, os_profile
+from halfwink.models.profiles import OsProfile, os_profile
 
 
 def show(

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from halfwink import _core, schemas
-from halfwink.catalogue import experiments, machines, workloads
 from halfwink.cli.console import print_listing, print_tables
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
+from halfwink.targets.catalogue import experiments, machines, workloads
 
 What = Literal[
     "worlds",

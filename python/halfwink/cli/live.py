@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from cyclopts import App, Group, Parameter
 from rich.console import Console
 
-from halfwink import live as living
 from halfwink.cli import (
     day,
     live_block,
@@ -24,6 +23,7 @@ from halfwink.cli import (
 )
 from halfwink.cli.console import err_table, print_table, put_json, say
 from halfwink.errors import HalfwinkError
+from halfwink.live import delegate as living
 
 #: What an operator may rely on, by command: each group says what it promises and what not.
 OPERATION = Group(

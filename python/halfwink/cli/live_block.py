@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import block_advice
 from halfwink.cli.console import err, print_json, print_table, put_json, say
 from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
-from halfwink.live_block import Block, Device
+from halfwink.live import block_advice
+from halfwink.live.block import Block, Device
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -190,7 +190,7 @@ class Asked:
 
 
 def _advise(asked: Asked, json: bool) -> int:
-    from halfwink import block_loads
+    from halfwink.live import block_loads
 
     if asked.load is not None and asked.iops is not None:
         raise HalfwinkError("--iops: --load says how many I/Os there are")

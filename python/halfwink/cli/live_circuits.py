@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import live_circuits as living
 from halfwink.cli import virtual_circuits
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError
-from halfwink.virtual_circuits import VirtualSetting
+from halfwink.live import circuits as living
+from halfwink.live.virtual_circuits import VirtualSetting
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]

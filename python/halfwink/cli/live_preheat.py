@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from halfwink import _core
-from halfwink import live_preheat as preheating
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError
+from halfwink.live import preheat as preheating
 
 app = App(
     name="preheat",

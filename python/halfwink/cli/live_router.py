@@ -12,9 +12,9 @@ from rich.table import Table
 from halfwink.cli.console import print_frame, print_table, print_tables, say
 from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
 from halfwink.errors import HalfwinkError
-from halfwink.live_program import ledger_frame
-from halfwink.live_router import STATES, LiveRouter
-from halfwink.live_router import costs as measured
+from halfwink.live.program import ledger_frame
+from halfwink.live.router import STATES, LiveRouter
+from halfwink.live.router import costs as measured
 
 
 def costs(

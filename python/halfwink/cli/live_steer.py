@@ -10,8 +10,8 @@ from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_table, say
 from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
-from halfwink.live_program import ledger_frame
-from halfwink.live_steer import MACHINES, LiveSteer
+from halfwink.live.program import ledger_frame
+from halfwink.live.steer import MACHINES, LiveSteer
 
 #: Counts of a machine in the last table, with their headings.
 COUNTS = (

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import prototype
+from halfwink.bed import prototype
 from halfwink.cli.console import print_json, print_table, put_json, say
-from halfwink.delay_model import Calibration, Fit
 from halfwink.errors import HalfwinkError
+from halfwink.models.delay_model import Calibration, Fit
 
 Flag = Annotated[bool, Parameter(negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import live as living
 from halfwink.cli.console import print_table, print_tables, say
 from halfwink.errors import HalfwinkError
+from halfwink.live import delegate as living
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]

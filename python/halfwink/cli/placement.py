@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from halfwink.cli.console import out, print_table
-from halfwink.placement import kernel_calls, placements
-from halfwink.relate import KEYS
-from halfwink.results import Results
+from halfwink.results.placement import kernel_calls, placements
+from halfwink.results.relate import KEYS
+from halfwink.results.results import Results
 
 #: Causes listed for each workload.
 CAUSES = 10

@@ -12,7 +12,7 @@ from halfwink.cli.console import print_frame, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
-    from halfwink.prediction import Prediction
+    from halfwink.bed.prediction import Prediction
 
 
 def predict(
@@ -53,7 +53,7 @@ def predict(
     quiet
         No messages.
     """
-    from halfwink import prediction
+    from halfwink.bed import prediction
 
     if again:
         found = prediction.predict(folder)
@@ -120,7 +120,7 @@ def steer_day(
     quiet
         No messages.
     """
-    from halfwink import steer_day as days
+    from halfwink.bed import steer_day as days
 
     days.check(seconds, peak_pct)
     found = days.steer_day(

@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 from halfwink.cli import preheat_prototype
 from halfwink.cli.console import out, print_table, print_tables
 from halfwink.cli.settings import Setting, settings
-from halfwink.preheat import PreheatSimulation
-from halfwink.preheat import simulate as run
+from halfwink.models.preheat import PreheatSimulation
+from halfwink.models.preheat import simulate as run
 
 app = App(
     name="preheat", help="Load caches before the request arrives, simulated.", help_on_error=False

@@ -8,11 +8,11 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink.catalogue import experiment
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_tables, save_chart
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
+from halfwink.targets.catalogue import experiment
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Machine = Annotated[str, Parameter(name=["-m", "--machine"])]

@@ -8,13 +8,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink import request_profile as profiles
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, say
 from halfwink.cli.settings import split_techniques
 from halfwink.errors import HalfwinkError
-from halfwink.request_profile import RequestProfile
-from halfwink.response_times import read_times, time_us
+from halfwink.models import request_profile as profiles
+from halfwink.models.request_profile import RequestProfile
+from halfwink.models.response_times import read_times, time_us
 
 
 def profile(

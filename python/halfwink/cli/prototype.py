@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from halfwink import prototype
+from halfwink.bed import prototype
 from halfwink.cli.console import print_json, print_table, put_json, say
 from halfwink.cli.load import check_seed, milliseconds
 from halfwink.errors import HalfwinkError, RunError

@@ -12,8 +12,8 @@ from halfwink.cli.console import formula_safe, plain, print_frame, print_tables,
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
-from halfwink.results import Results, open_results, sql_tables
-from halfwink.typesetting import latex, markdown
+from halfwink.results.results import Results, open_results, sql_tables
+from halfwink.results.typesetting import latex, markdown
 
 #: Endings of files, by which their format is chosen.
 ENDINGS = (".parquet", ".csv", ".md", ".tex")

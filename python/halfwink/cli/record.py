@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from halfwink.capture.recorder import Recording
+from halfwink.capture.recorder import record as record_program
 from halfwink.cli.console import claim, err, err_table, print_json, print_table, say
 from halfwink.errors import HalfwinkError
-from halfwink.recorder import Recording
-from halfwink.recorder import record as record_program
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]

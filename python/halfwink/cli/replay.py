@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import logs
 from halfwink.cli.console import out, print_json, print_table
+from halfwink.runs import logs
 
 #: Columns of a terminal that no line of ours exceeds.
 WIDTH = 80

@@ -7,10 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import mutation as broken
-from halfwink import score
-from halfwink import targets as published
-from halfwink.claim_verdicts import claims as judged_claims
 from halfwink.cli import gallery
 from halfwink.cli.claims import show_claims
 from halfwink.cli.console import out as stdout
@@ -18,6 +14,10 @@ from halfwink.cli.console import print_table, print_tables, progress_bar
 from halfwink.cli.gallery import GALLERY
 from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.targets import mutation as broken
+from halfwink.targets import score
+from halfwink.targets import targets as published
+from halfwink.targets.claim_verdicts import claims as judged_claims
 
 Flag = Annotated[bool, Parameter(negative="")]
 

@@ -141,7 +141,7 @@ def _advice(
     workload: str, root: Path, cache: str | None, size: str, route: str | None
 ) -> dict[str, Any]:
     """Returns the recording's advice for this tree's cache."""
-    from halfwink.split_advice import document, split_advice
+    from halfwink.models.split_advice import document, split_advice
 
     name, ways, apart = _core.resctrl_cache(str(root), cache=cache)
     routes = [route] if route else ["both", "data", "instructions"] if apart else ["both"]

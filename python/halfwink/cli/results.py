@@ -10,14 +10,14 @@ from typing import Any
 
 from cyclopts import Parameter
 
-from halfwink import studies
 from halfwink.cli import placement, sides
 from halfwink.cli.console import claim, plain, print_table, say, wide_out
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place
-from halfwink.results import STUDY_FILE, Results
-from halfwink.summary import summarize
+from halfwink.results.results import STUDY_FILE, Results
+from halfwink.results.summary import summarize
+from halfwink.runs import studies
 
 
 @Parameter(name="*")

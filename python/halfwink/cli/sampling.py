@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import sampling
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
+from halfwink.runs import sampling
 
 
 def sample(

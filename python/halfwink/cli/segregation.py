@@ -13,7 +13,7 @@ from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
-    from halfwink.segregation import Segregation
+    from halfwink.models.segregation import Segregation
 
 app = App(name="segregation", help="Keep kernel and user apart in the second-level cache.")
 
@@ -57,7 +57,7 @@ def sweep(
     json
         Print one JSON document, with every scheme.
     """
-    from halfwink.segregation import segregation_sweep
+    from halfwink.models.segregation import segregation_sweep
 
     if plot is not None and plot.suffix not in PLOTS:
         raise HalfwinkError(f"{plot}: expected a name that ends in {', '.join(PLOTS)}")

@@ -22,7 +22,7 @@ from rich.live import Live
 
 from halfwink.cli.console import err, err_table, put_json, say
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.live_program import LiveProgram
+from halfwink.live.program import LiveProgram
 
 #: Between two looks of the live view, in seconds.
 LOOK_S = 0.5

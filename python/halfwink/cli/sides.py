@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from halfwink.cli.console import out, print_table
-from halfwink.results import Results
+from halfwink.results.results import Results
 
 #: Shown of the table, in this order, with what it says and its digits.
 COLUMNS = [

@@ -14,10 +14,10 @@ from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_sentences, print_tables, say
 from halfwink.cli.settings import Setting, settings
-from halfwink.comparison import default_machine, technique_names
 from halfwink.files import write_whole
 from halfwink.jobs import Job, pairs
 from halfwink.library import declared
+from halfwink.runs.comparison import default_machine, technique_names
 
 WORLD = "storage"
 #: CPUs of a machine of which all are numbers of issuing CPUs; of more, the ends of its sockets.
@@ -101,7 +101,7 @@ def calibrate(
     json
         Print one JSON document.
     """
-    from halfwink import block_calibration
+    from halfwink.calibrate import block as block_calibration
 
     found = block_calibration.calibrate_storage(recordings, chip)
     if out is not None:

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from halfwink import studies
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_tables, progress_bar, say
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place
-from halfwink.sweep_plan import StudyPlan, plan_study
+from halfwink.runs import studies
+from halfwink.runs.sweep_plan import StudyPlan, plan_study
 
 #: The part that is what other parts did not do.
 MISSING = "missing"

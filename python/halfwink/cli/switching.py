@@ -7,13 +7,13 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink.catalogue import experiment
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_tables
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
-from halfwink.frames import frame
 from halfwink.library import library
+from halfwink.results.frames import frame
+from halfwink.targets.catalogue import experiment
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]

@@ -297,7 +297,7 @@ def io(workload: str, *, beside: str | None = None, json: Json = False) -> int:
     json
         Print one JSON document.
     """
-    from halfwink.io_paths import io_path
+    from halfwink.models.io_paths import io_path
 
     found = io_path(workload, beside)
     if json:

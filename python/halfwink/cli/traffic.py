@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import traffic
+from halfwink.bed import traffic
 from halfwink.cli.console import print_table, put_json, say
 from halfwink.errors import HalfwinkError
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import verification
+from halfwink.advice import verification
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_sentences, print_table, say
-from halfwink.summary import fixed
+from halfwink.results.summary import fixed
 
 
 def verify(

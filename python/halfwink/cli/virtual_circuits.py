@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from halfwink import virtual_circuits as virtual
 from halfwink.capture.progress import Progress
 from halfwink.cli.console import print_json, print_table, say
+from halfwink.live import virtual_circuits as virtual
 
 #: What a run is counted for, unless asked otherwise.
 WEEKS = 30

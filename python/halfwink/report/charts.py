@@ -9,7 +9,6 @@ import altair as alt
 import polars as pl
 
 from halfwink.errors import HalfwinkError
-from halfwink.relate import KEYS, ends
 from halfwink.report.palette import (
     DASHES,
     MANY_PARTS,
@@ -18,9 +17,10 @@ from halfwink.report.palette import (
     colours_of,
     numbers_of,
 )
-from halfwink.results import Results, sweep_columns
-from halfwink.saw_tooth import rules
-from halfwink.summary import has_assumed, is_shown
+from halfwink.results.relate import KEYS, ends
+from halfwink.results.results import Results, sweep_columns
+from halfwink.results.saw_tooth import rules
+from halfwink.results.summary import has_assumed, is_shown
 
 #: What the ledger's rows are grouped into, from the bottom of a stack.
 ENERGY_GROUPS: dict[str, str] = dict(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from halfwink.relate import KEYS
 from halfwink.report.charts import SPLIT, colour_scale, order, panel_facet, panelled, panels
 from halfwink.report.palette import MANY_PARTS, PARTS, TECHNIQUES
-from halfwink.results import Results
+from halfwink.results.relate import KEYS
+from halfwink.results.results import Results
 
 #: What cycles go into, from the bottom of a stack.
 CAUSES: dict[str, str] = dict(

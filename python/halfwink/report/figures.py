@@ -19,7 +19,7 @@ from halfwink.report import charts
 from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.tradeoff_chart import LATENCY, far_out, tradeoff
-from halfwink.results import Results
+from halfwink.results.results import Results
 
 #: Widths in millimetres: a column and the text of a page of two columns.
 WIDTHS = {"column": 84.0, "page": 174.0}

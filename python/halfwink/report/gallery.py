@@ -10,12 +10,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from halfwink import _core, score
+from halfwink import _core
 from halfwink.files import write_whole
-from halfwink.published_figures import Cost, Figure, Work
 from halfwink.report.figures import FONT as FAMILIES
 from halfwink.report.gallery_chart import COLOURS, INK, OURS, is_number, kind_of, specification
-from halfwink.wording import number
+from halfwink.results.wording import number
+from halfwink.targets import score
+from halfwink.targets.published_figures import Cost, Figure, Work
 
 Entry = Mapping[str, Any]
 #: Width of a panel and size of letters on a page, in pixels.

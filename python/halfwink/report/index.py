@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
-from halfwink.results import RUN_FILE, STUDY_FILE, open_results, study_of
+from halfwink.results.results import RUN_FILE, STUDY_FILE, open_results, study_of
 
 #: The page's file.
 INDEX = "index.html"

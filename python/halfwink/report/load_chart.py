@@ -5,10 +5,10 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from halfwink.relate import KEYS
 from halfwink.report.palette import DASHES, colours_of, numbers_of
-from halfwink.results import Results
-from halfwink.summary import has_assumed
+from halfwink.results.relate import KEYS
+from halfwink.results.results import Results
+from halfwink.results.summary import has_assumed
 
 LATENCY = "latency_p99_us"
 #: A workload with its load, and the values that were set.

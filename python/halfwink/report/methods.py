@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halfwink.results import Results
+from halfwink.results.results import Results
 
 #: Where the pages are; a link is followed by the reader, never by the page.
 DOCS = "https://github.com/halfwink/halfwink/blob/main/docs"

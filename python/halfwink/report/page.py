@@ -21,17 +21,17 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
-from halfwink.relate import IDENTITY, KEYS
 from halfwink.report import charts, core_charts
 from halfwink.report.ledger import ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.tradeoff_chart import far_out, tradeoff
-from halfwink.saw_tooth import PEAKS
-from halfwink.summary import Summary, summarize
+from halfwink.results.relate import IDENTITY, KEYS
+from halfwink.results.saw_tooth import PEAKS
+from halfwink.results.summary import Summary, summarize
 
 if TYPE_CHECKING:
-    from halfwink.results import Results
+    from halfwink.results.results import Results
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import polars as pl
 from halfwink.report.palette import TECHNIQUES
 
 if TYPE_CHECKING:
-    from halfwink.segregation import Segregation
+    from halfwink.models.segregation import Segregation
 
 ROUTES = {"both": TECHNIQUES[1], "data": TECHNIQUES[3], "instructions": TECHNIQUES[4]}
 GAIN = "gain over one LRU stack (%), equal latency, modelled"

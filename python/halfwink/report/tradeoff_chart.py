@@ -9,12 +9,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from halfwink.relate import KEYS, ends
 from halfwink.report.charts import technique_scale, technique_shape, workloads
 from halfwink.report.labels import COLOUR, FONT, labels, marks, pixels
-from halfwink.results import Results
-from halfwink.summary import energy, has_assumed, is_assumed, of_baseline
-from halfwink.wording import duration
+from halfwink.results.relate import KEYS, ends
+from halfwink.results.results import Results
+from halfwink.results.summary import energy, has_assumed, is_assumed, of_baseline
+from halfwink.results.wording import duration
 
 LATENCY = "latency_p99_us"
 #: Differences of less than this share of the values are not drawn as if they mattered.

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from halfwink.executors import LocalExecutor
+from halfwink.runs.executors import LocalExecutor
 
 
 class Job:

@@ -1,0 +1,1 @@
+"""Advice: the settings of a server or a fleet, also from recorded idle times."""

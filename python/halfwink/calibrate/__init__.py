@@ -1,0 +1,1 @@
+"""Machine files that are made of what was measured."""

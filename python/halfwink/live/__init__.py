@@ -1,0 +1,1 @@
+"""Techniques that run on this machine."""

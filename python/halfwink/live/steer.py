@@ -1,0 +1,53 @@
+"""The live steering proxy: requests go to a small machine and a big one, which sleep when they can.
+
+from halfwink.live.steer import LiveSteer
+
+with LiveSteer("steer.toml") as steer:
+    steer.report()["machines"]["big"]["residency"]
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from halfwink import _core
+from halfwink.library import library
+from halfwink.live.program import LiveProgram
+
+__all__ = ["MACHINES", "LiveSteer"]
+
+#: The two machines, as reports name them.
+MACHINES = ("small", "big")
+
+
+class LiveSteer(LiveProgram):
+    """A proxy at work. :meth:`reload` takes limits, machines, certificate and policy; another
+    policy goes on in the same log, under its own header. :meth:`stop` answers the requests under
+    way and wakes who sleeps.
+
+    In reports times in states (``machines.*.residency``) are in seconds, ``on_s`` by the number of
+    requests in service; latencies in microseconds.
+
+    Args:
+        path: path of its description (TOML).
+        log: file for its policy's events and actions, written as they come, for
+            :func:`halfwink.replay`.
+
+    Raises:
+        HalfwinkError: the description is wrong.
+        RunError: the machine does not allow it.
+    """
+
+    def __init__(self, path: str | Path, *, log: str | Path | None = None) -> None:
+        to = None if log is None else str(log)
+        self._steer = _core.LiveSteer(library(), str(path), log=to)
+        super().__init__(self._steer, path)
+
+    def reopen(self) -> str | None:
+        """Opens the access log by its name again: see :meth:`LiveProgram.reopen`."""
+        return self._steer.reopen()
+
+    @property
+    def address(self) -> str:
+        """Address that it listens on: ``HOST:PORT``."""
+        return self._steer.address()

@@ -1,0 +1,1 @@
+"""Models of single worlds beside a comparison: closed forms, profiles, tables of their own."""

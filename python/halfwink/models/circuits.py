@@ -1,0 +1,129 @@
+"""Circuits instead of a core of packet switches: closed forms, and weeks of circuits.
+
+import halfwink as hw
+
+found = hw.fabric("optical-core")
+found.days  # duty, bandwidth and mean round trip by length of day
+found.savings  # power of a data centre with either core, by demand and utilisation
+found.chart().save("saved.html")
+
+week = hw.circuit_schedule("demand.csv")
+week.week  # slots: length of a day, pairs of racks that are joined
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from halfwink import _core
+from halfwink.errors import HalfwinkError
+from halfwink.inputs import read_text
+from halfwink.jobs import Settings, pairs
+from halfwink.library import library
+from halfwink.results.frames import Frames, frames
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+@dataclass(frozen=True)
+class Fabric(Frames):
+    """Closed forms of a fabric (Strong 2013, Sec 4.2). Everything is modelled.
+
+    Attributes:
+        facts: values of its switch, by name.
+        days: a length of day and a number of circuits that share a port: duty (percent), bandwidth
+            of all usable ports (gigabits per second), mean round trip of a short message
+            (microseconds).
+        savings: a demand and a utilisation of servers: power for each server with a core of packet
+            switches and with one of circuits (watts), what circuits save (percent).
+        trees: levels and radix of a scale-out network: servers, switches.
+    """
+
+    facts: pl.DataFrame
+    days: pl.DataFrame
+    savings: pl.DataFrame
+    trees: pl.DataFrame
+
+    def chart(self) -> alt.Chart:
+        """Draws the saving of an optical core by utilisation of servers, a line for each demand.
+
+        Raises:
+            HalfwinkError: the fabric says nothing of a data centre.
+        """
+        import altair as alt
+
+        if self.savings.is_empty():
+            raise HalfwinkError("nothing to draw: the fabric has no [data_centre]")
+        return (
+            alt.Chart(self.savings)
+            .mark_line(point=True)
+            .encode(
+                x=alt.X("utilisation_pct", title="utilisation of servers, %"),
+                y=alt.Y("saved_pct", title="power saved (modelled), %"),
+                color=alt.Color("demand_gbps:N", title="Gb/s for each server"),
+            )
+            .properties(
+                title="What a core of circuits saves of a data centre's power",
+                width=480,
+                height=280,
+            )
+        )
+
+
+def fabric(name: str = "optical-core", *, set: Settings | None = None) -> Fabric:
+    """Computes a fabric's closed forms: ``optical-core``, ``mordia``, or a TOML file.
+
+    Args:
+        name: which.
+        set: values to change, as ``{"switch.reconfiguration_us": 20}``.
+
+    Raises:
+        HalfwinkError: there is none of that name, or a value is impossible.
+    """
+    return Fabric(**frames(library().fabric(name, pairs(set))))
+
+
+@dataclass(frozen=True)
+class Schedule(Frames):
+    """A week of circuits.
+
+    Attributes:
+        week: slots: length of the day (microseconds), circuits as ``0>1 1>2``.
+        facts: hosts, slots, sums of days and nights, duty, and how far a sum of shares is from one.
+    """
+
+    week: pl.DataFrame
+    facts: pl.DataFrame
+
+
+def circuit_schedule(
+    demand: Path | str,
+    *,
+    scheduler: str = "traffic-matrix",
+    week_us: float = 3000.0,
+    night_us: float = 11.5,
+    shortest_us: float = 61.0,
+    gbps: float = 10.0,
+) -> Schedule:
+    """Plans a week of circuits for a demand (Strong 2013, Sec 4.1; Liu 2015).
+
+    Args:
+        demand: a file with a line for each sender: bytes for each receiver, by commas.
+        scheduler: ``traffic-matrix`` (shares of the week) or ``solstice`` (until all is served).
+        week_us: length of a week with its nights, in microseconds; of Solstice the most.
+        night_us: length of a night, in microseconds.
+        shortest_us: shortest day, in microseconds.
+        gbps: rate of a circuit, in gigabits per second.
+
+    Raises:
+        HalfwinkError: the file cannot be read, or a line or value is wrong.
+    """
+    content = read_text(demand)
+    times = (float(week_us), float(night_us), float(shortest_us))
+    found = _core.circuit_schedule(str(demand), content, scheduler, times, float(gbps))
+    return Schedule(**frames(found))

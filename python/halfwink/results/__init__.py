@@ -1,0 +1,1 @@
+"""Results as tables, kept runs, and what they say: savings, intervals, sentences."""

@@ -1,0 +1,1 @@
+"""Published numbers, figures and claims beside ours."""
