@@ -303,7 +303,7 @@ def test_the_commands(halfwink, tmp_path: Path):
         "-o", str(tmp_path / "out"), "--json",
     )  # fmt: skip
     assert done.status == 0, done.err
-    assert done.json()["world"] == "node"
+    assert done.json()["facts"]["world"] == "node"
     wrong = halfwink("compare", str(file), "--load", "130%", "-o", str(tmp_path / "out"))
     assert wrong.status == 2
     assert "nothing is saved by not serving them" in wrong.complaint
