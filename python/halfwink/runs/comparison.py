@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,8 +192,7 @@ def default_world(
     Raises:
         HalfwinkError: a load, which chips do not have, and a part of a run, which servers do not.
     """
-    profiled = {info["name"] for info in services(NODE)}
-    loaded = loads or any(_has_load(workload, profiled) for workload in workloads)
+    loaded = loads or any(map(_has_load, workloads))
     if loaded and on_a_chip:
         raise HalfwinkError(
             "--load is of a server of today, --instructions and --window are of a chip: leave one "
@@ -215,14 +214,20 @@ def default_world(
         # The default chip names no idle states that governors choose from.
         is_of_today = any(family_of(part, WORLD) in OF_SOME_MACHINES for part in parts)
         return NODE if parts <= nodes and (is_of_today or not parts <= chips) else WORLD
+    profiled = _profiled()
     services_of = {workload.split("@")[0] for workload in workloads}
     return NODE if services_of and services_of <= profiled else WORLD
 
 
-def _has_load(workload: str, profiled: Container[str]) -> bool:
+def _profiled() -> set[str]:
+    """Returns the services that have a profile."""
+    return {info["name"] for info in services(NODE)}
+
+
+def _has_load(workload: str) -> bool:
     """Returns whether a workload is a service at a load, as `nginx@10`."""
     service, at, _ = workload.partition("@")
-    return bool(at) and (service in profiled or service.endswith(".toml"))
+    return bool(at) and (service.endswith(".toml") or service in _profiled())
 
 
 def _node_values() -> frozenset[str]:
