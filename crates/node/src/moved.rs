@@ -34,12 +34,12 @@ impl Offload {
     /// Returns none if the kernel code of this profile stays where it is.
     pub(crate) fn new(profile: &Profile, first: usize, workers: u32) -> Option<Offload> {
         let moved = profile.variant.moved?;
-        let per_work = moved.visit_us * 1e-6 / profile.mean_s();
+        let per_work = profile.visit_share()?;
         Some(Offload { first, visits: moved.visits, per_work, workers })
     }
 
     /// Cuts a request by its visits: all parts are as long as each other, and so are all visits.
-    /// How many there are is the mean, rounded up as often as it must be.
+    /// The number of visits is the mean, rounded up as often as it must be.
     pub(crate) fn cut(&self, item: Item, start: Time) -> (Job, Time) {
         let whole = self.visits.floor();
         let more = rank(mix(!item.id)) < self.visits - whole;

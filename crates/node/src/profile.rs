@@ -192,6 +192,11 @@ impl Profile {
         self.variant.moved.map_or(0.0, |moved| moved.visits * moved.visit_us * 1e-6)
     }
 
+    /// Length of a visit beside the mean time of a core with a request, if kernel code has moved.
+    pub(crate) fn visit_share(&self) -> Option<f64> {
+        self.variant.moved.map(|moved| moved.visit_us * 1e-6 / self.mean_s())
+    }
+
     /// Share of the time of a core with requests that is the user's; all of it if that is not
     /// known. Kernel code that has moved is not part of that time.
     pub(crate) fn user_share(&self) -> f64 {

@@ -408,9 +408,9 @@ fn cores<'a>(
     };
     let extra = machine.states.iter().map(extra).collect();
     let mut cores = Cores::new(machine, books, governors, tally, extra, preheating);
-    if let Some(moved) = profile.variant.moved {
+    if let Some(share) = profile.visit_share() {
         // Lines are lost for a whole request, and a visit runs a part of it.
-        cores.visit_cold = (moved.visit_us * 1e-6 / profile.mean_s()).min(1.0);
+        cores.visit_cold = share.min(1.0);
     }
     cores
 }
