@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 from halfwink.errors import HalfwinkError
 
 TEMPLATES = Path(__file__).parent / "templates"
+#: Files of every folder, beside those of its family.
+COMMON = "common"
+#: Facts of a family that the common files quote.
+FACTS = "family.toml"
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 40
 
 
 def families() -> list[str]:
     """Returns the families whose policies can be modules."""
-    return sorted(folder.name for folder in TEMPLATES.iterdir() if folder.is_dir())
+    return sorted(folder.parent.name for folder in TEMPLATES.glob(f"*/{FACTS}"))
+
+
+def facts(family: str) -> dict[str, str]:
+    """Returns what a family decides, what its first policy does, and how that is compared."""
+    return tomllib.loads((TEMPLATES / family / FACTS).read_text())
 
 
 def new_policy(name: str, family: str, folder: Path | None = None) -> Path:
@@ -35,16 +45,23 @@ def new_policy(name: str, family: str, folder: Path | None = None) -> Path:
             "as my-gate"
         )
     if family not in families():
-        raise HalfwinkError(f"family `{family}`: expected {' or '.join(families())}")
+        *others, last = families()
+        raise HalfwinkError(f"family `{family}`: expected {', '.join(others)} or {last}")
     made = (folder or Path()) / name
-    replaced = {"@NAME@": name, "@CRATE@": name.replace("-", "_")}
+    replaced = {"name": name, "crate": name.replace("-", "_")} | facts(family)
+    sources = {
+        source.relative_to(TEMPLATES / part): source
+        for part in (COMMON, family)
+        for source in (TEMPLATES / part).rglob("*")
+        if source.is_file() and source.name != FACTS
+    }
     try:
         made.mkdir()
-        for source in sorted(p for p in (TEMPLATES / family).rglob("*") if p.is_file()):
+        for place, source in sorted(sources.items()):
             text = source.read_text()
             for placeholder, value in replaced.items():
-                text = text.replace(placeholder, value)
-            target = made / source.relative_to(TEMPLATES / family)
+                text = text.replace(f"@{placeholder.upper()}@", value)
+            target = made / place
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text)
     except FileExistsError:

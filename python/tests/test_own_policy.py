@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,20 +12,56 @@ from conftest import lacking, need
 
 import halfwink as hw
 from halfwink.doctor import WASM, _has_target
-from halfwink.new_policy import new_policy
+from halfwink.new_policy import facts, families, new_policy
 
 
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(family: str, parent: Path) -> Path:
     """The module of a folder as the command writes it."""
     need("rustc")
     if not _has_target(WASM):
         lacking(f"the Rust target {WASM} is missing; run: rustup target add {WASM}")
-    folder = new_policy("my-gate", "gating", tmp_path_factory.mktemp("own"))
+    folder = new_policy("my-gate", family, parent)
     for words in (["make"], ["make", "test"]):
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "warning" not in done.stderr
     return folder / "my-gate.wasm"
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The module of gating."""
+    return built("gating", tmp_path_factory.mktemp("own"))
+
+
+#: A family beside gating: where it is played, its parameter, and the published policy that a column
+#: of its runs tells apart.
+OTHERS = {
+    "scaling": (["-w", "router", "ipv4@ramp:5,80,10"], "polls=1000", "polling", "c0_pct"),
+    "steering": (
+        ["-w", "server", "count@30", "--set", "requests=5000"],
+        "threshold=8",
+        "always-on",
+        "big_asleep_pct",
+    ),
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_own_policy_of_another_family_is_compared_and_replayed(
+    halfwink, tmp_path: Path, family: str
+):
+    (tmp_path / "built").mkdir()
+    module = built(family, tmp_path / "built")
+    (tmp_path / "own.wasm").write_bytes(module.read_bytes())
+    where, setting, published, column = OTHERS[family]
+    chosen = f"{published},./own.wasm,./own.wasm:{setting}"
+    done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")
+    assert done.status == 0, done.err
+    found = dict(hw.open(tmp_path / "out").runs.select("technique", column).iter_rows())
+    assert len({found[name] for name in (published, "./own.wasm", f"./own.wasm:{setting}")}) == 3
+    again = halfwink("replay", str(min(tmp_path.glob("run-own*.log"))))
+    assert again.status == 0, again.err
 
 
 def test_own_policy_is_compared_in_folder_of_its_own(halfwink, tmp_path: Path, module: Path):
@@ -48,20 +85,24 @@ def test_own_policy_is_compared_in_folder_of_its_own(halfwink, tmp_path: Path, m
     assert "its content has changed" in changed.err
 
 
-def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(halfwink, tmp_path: Path):
-    assert halfwink("new-policy", "my-gate", "--family", "gating").status == 0
-    assert {p.name for p in (tmp_path / "my-gate").iterdir()} == {
-        "Cargo.toml",
-        "Makefile",
-        "README.md",
-        "c",
-        "src",
-    }
-    assert not any("@" in p.read_text() for p in (tmp_path / "my-gate").rglob("*.toml"))
+@pytest.mark.parametrize("family", families())
+def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(
+    halfwink, tmp_path: Path, family: str
+):
+    done = halfwink("new-policy", "my-gate", "--family", family)
+    assert done.status == 0, done.err
+    assert f"halfwink compare {facts(family)['compare']}./my-gate.wasm" in done.out
+    made = {str(p.relative_to(tmp_path / "my-gate")) for p in (tmp_path / "my-gate").rglob("*.*")}
+    sources = {"src/block.rs", "src/interface.rs", "src/lib.rs", "c/halfwink.h", "c/policy.c"}
+    assert made == sources | {"Cargo.toml", "README.md"}
+    assert (tmp_path / "my-gate" / "Makefile").exists()
+    texts = [p.read_text() for p in (tmp_path / "my-gate").rglob("*") if p.is_file()]
+    assert not any(re.search("@[A-Z]+@", text) for text in texts)
     for words, line in (
         (["my-gate"], "is there already, expected a new folder"),
         (["../my-gate"], "expected up to 40 small letters, digits and hyphens"),
-        (["other", "--family", "flying"], "family `flying`: expected gating"),
+        (["other", "--family", "flying"], "family `flying`: expected gating, scaling or steering"),
+        (["other", "--family", "common"], "family `common`: expected gating, scaling or steering"),
     ):
         done = halfwink("new-policy", *words)
         assert done.status == 2, done.err

@@ -1,36 +1,10 @@
 //! What a module says of itself, as JSON.
 
-use halfwink_policy::gating;
-use halfwink_policy::record::Record;
 use halfwink_techniques::{Default as Otherwise, Parameter, Range};
 use serde::Deserialize;
 
 use crate::block::PARAMETERS;
-
-/// A family whose policies can be modules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    /// Policies that decide when a core sleeps.
-    Gating,
-}
-
-impl Family {
-    const ALL: [Family; 1] = [Family::Gating];
-
-    /// Returns its name, as `halfwink list techniques` has it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Family::Gating => "gating",
-        }
-    }
-
-    /// Returns the names of its events, as logs have them.
-    pub(crate) const fn events(self) -> &'static [&'static str] {
-        match self {
-            Family::Gating => <gating::Event as Record>::KINDS,
-        }
-    }
-}
+use crate::families::{Family, FAMILIES};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +31,7 @@ struct Number {
 /// The description of a module. Texts last as long as the process, as those of the listed rows do.
 pub(crate) struct About {
     /// The family of its policy.
-    pub family: Family,
+    pub family: &'static Family,
     /// A description in one line.
     pub title: &'static str,
     /// A bit for each event that it wants, by the number of the kind.
@@ -77,17 +51,20 @@ impl About {
     pub(crate) fn read(text: &str) -> Result<About, String> {
         let wrong = |e| format!("what it says of itself is wrong: {e}");
         let said: Said = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-        let known = Family::ALL.map(Family::name).join(", ");
-        let family = Family::ALL.into_iter().find(|family| family.name() == said.family);
+        let known = FAMILIES.map(|family| family.name).join(", ");
+        let family = FAMILIES.into_iter().find(|family| family.name == said.family);
         let family = family
             .ok_or_else(|| wrong(format!("family `{}`, expected {known}", shown(&said.family))))?;
         let mut wanted = if said.events.is_some() { 0 } else { u64::MAX };
         for name in said.events.iter().flatten() {
-            let Some(kind) = family.events().iter().position(|event| event == name) else {
-                let events = family.events().join(", ");
+            let Some(kind) = family.events.iter().position(|event| event == name) else {
+                let events = family.events.join(", ");
                 return Err(wrong(format!("event `{}`, expected {events}", shown(name))));
             };
             wanted |= 1 << kind;
+        }
+        for (kind, event) in family.events.iter().enumerate() {
+            wanted |= u64::from(family.questions.contains(event)) << kind;
         }
         if said.parameters.len() > PARAMETERS {
             let count = said.parameters.len();
@@ -104,7 +81,7 @@ impl About {
 
     /// Returns whether it wants one of these events, by their names in logs.
     pub(crate) fn wants(&self, names: &[&str]) -> bool {
-        let events = self.family.events().iter().enumerate();
+        let events = self.family.events.iter().enumerate();
         events.filter(|(_, name)| names.contains(name)).any(|(n, _)| self.wanted & 1 << n != 0)
     }
 }

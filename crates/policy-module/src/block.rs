@@ -3,12 +3,15 @@
 //! | word | written by | holds |
 //! |---|---|---|
 //! | 0 | host | the time, in picoseconds |
-//! | 1 | host | the number of the event: 0 start, 1 timer, then those of the family |
+//! | 1 | host | the number of the event: 0 start, 1 timer, then those of the family; all ones: more |
 //! | 2 to 13 | host | the fields of the event |
 //! | 14 to 29 | host, before the start | the parameters, each a 64-bit floating-point number |
 //! | 30 | module | the time of its timer; all ones if it is off, as at the start |
 //! | 31 | module | how many actions it requests; the host clears it before each call |
 //! | 32 to 63 | module | its actions: a number and three fields each |
+//!
+//! A module that requests more than eight actions is called again with `more`, at the same time,
+//! until all are taken. It then writes the next ones, and how many are left with them.
 
 use halfwink_policy::record::{Fields, FIELDS};
 
@@ -16,8 +19,10 @@ use halfwink_policy::record::{Fields, FIELDS};
 pub const ABI: i32 = 1;
 /// Most parameters of a module.
 pub const PARAMETERS: usize = 16;
-/// Most actions of a call.
+/// Actions that the block has room for.
 pub const ACTIONS: usize = 8;
+/// Most actions of an event: a router's redirect table moved as a whole, and all of its cores.
+pub const MOST_ACTIONS: usize = 512;
 
 /// Words of an action: its number and its fields.
 const ACTION_WORDS: usize = 4;

@@ -4,12 +4,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use halfwink_inputs::{read_input, Budget};
-use halfwink_techniques::{
-    Availability, Available, Change, Delays, Error, Gating, Make, Plan, Slot, Technique,
-};
+use halfwink_techniques::{Availability, Available, Error, Technique};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::about::{kept, About, Family};
+use crate::about::{kept, About};
 use crate::engine::Compiled;
 use crate::played::Opened;
 
@@ -48,57 +46,20 @@ pub(crate) fn load(path: &str) -> Result<&'static Technique, Error> {
 fn row(opened: Opened) -> Technique {
     let module: &'static Opened = Box::leak(Box::new(opened));
     let about = &module.about;
-    let (worlds, make): (&[&str], Make) = match about.family {
-        Family::Gating => {
-            // A server of today has what the policy changes within requests, from a profile. Halts
-            // are its governor's.
-            let worlds: &[&str] =
-                if in_stalls(about) { &["chip", "node", "toy"] } else { &["chip", "toy"] };
-            (worlds, Make::Gating(gating(about)))
-        }
-    };
     Technique {
         name: module.path,
-        family: about.family.name(),
-        worlds,
+        family: about.family.name,
+        worlds: (about.family.worlds)(about),
         title: about.title,
         source: "a policy of the user's own",
         available: Available {
             needs: Availability::Kernel,
-            how: "build the policy into hardware or a kernel",
+            how: about.family.needs,
             is_usual: false,
         },
         parameters: about.parameters,
-        make,
+        make: (about.family.make)(about),
         unread: &[],
         module: Some(module),
-    }
-}
-
-fn in_stalls(about: &About) -> bool {
-    about.wants(&["stall-begin", "stall-end", "token"])
-}
-
-/// Gates the machine as it is. It takes the slots in which it hears of waits.
-fn gating(about: &About) -> Gating {
-    let in_halts = about.wants(&["idle-begin", "idle-end"]);
-    let slots: &[Slot] = match (in_stalls(about), in_halts) {
-        (true, false) => &[Slot::Stalls],
-        (false, true) => &[Slot::Idle],
-        _ => &[Slot::Stalls, Slot::Idle],
-    };
-    Gating {
-        slots,
-        retention: true,
-        change: Change::None,
-        needs_os_cores: false,
-        plan: Plan::Once,
-        delays: |_| Delays::Anywhere,
-        build: |choice, core| match choice.technique().module {
-            Some(module) => module.gating(choice, core),
-            None => unreachable!("the row of a module has one"),
-        },
-        offload: None,
-        segregation: None,
     }
 }

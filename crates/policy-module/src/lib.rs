@@ -19,10 +19,11 @@
 mod about;
 mod block;
 mod engine;
+mod families;
 mod file;
 mod played;
 
-pub use block::{ABI, ACTIONS, PARAMETERS};
+pub use block::{ABI, ACTIONS, MOST_ACTIONS, PARAMETERS};
 pub use engine::{MOST_FUEL, MOST_MEMORY};
 pub use file::MOST_BYTES;
 

@@ -1,21 +1,23 @@
 //! A module as a policy of its family.
 
+use std::any::Any;
 use std::collections::VecDeque;
 
-use halfwink_policy::gating::{self, Gating, GatingPolicy};
 use halfwink_policy::record::{Fields, Record, FIELDS};
 use halfwink_policy::{Policy, Snapshot};
-use halfwink_techniques::{Choice, GatingContext, Module};
+use halfwink_techniques::{Choice, Module};
 use halfwink_units::Time;
 
 use crate::about::About;
-use crate::block::ACTIONS;
+use crate::block::{ACTIONS, MOST_ACTIONS};
 use crate::engine::{Compiled, Instance};
 
-/// Numbers of the two inputs that are no events of a family; those follow.
+/// Numbers of the inputs that are no events of a family; those follow.
 const START: u64 = 0;
 const TIMER: u64 = 1;
 const FIRST_EVENT: u64 = 2;
+/// Number of the call that fetches the actions which did not fit into the block.
+const MORE: u64 = u64::MAX;
 
 /// A module that was read.
 pub(crate) struct Opened {
@@ -34,45 +36,74 @@ impl Module for Opened {
         &self.digest
     }
 
-    fn gating(&'static self, choice: &Choice, core: &GatingContext) -> GatingPolicy {
-        gating(self, choice, core)
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
-/// A module that plays one policy, from events `E` to actions `A`.
-struct Played<E, A> {
+/// What a family adds to a module: its events and actions, and what its world can follow.
+pub(crate) trait Told: Send {
+    /// Events that the world delivers.
+    type Event: Record;
+    /// Actions that the module can request.
+    type Action: Record;
+
+    /// Checks an action that its world would follow blindly.
+    ///
+    /// # Errors
+    /// The value found and the values allowed.
+    fn check(&self, _action: &Self::Action) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Checks that an event that is a question has its answer among the actions of the call.
+    ///
+    /// # Errors
+    /// The answer that is missing.
+    fn answers(
+        &self,
+        _event: &Self::Event,
+        _requested: &VecDeque<Self::Action>,
+    ) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns an action that no world can do, by which a run ends. Without one, a run ends by a
+    /// timer that stays due.
+    fn impossible(&self) -> Option<Self::Action> {
+        None
+    }
+}
+
+/// A module that plays one policy of a family.
+pub(crate) struct Played<T: Told> {
     module: &'static Opened,
     /// The choice in which a fault is noted.
     choice: Choice,
     /// The module with a memory of its own; none after a fault.
     instance: Option<Instance>,
-    hears_tokens: bool,
+    told: T,
     timer: Option<Time>,
-    requested: VecDeque<A>,
-    /// Action that no world can do, by which a run ends.
-    impossible: fn() -> A,
+    requested: VecDeque<T::Action>,
     calls: i64,
-    of: std::marker::PhantomData<fn(E)>,
 }
 
-impl<E: Record, A: Record> Played<E, A> {
+impl<T: Told> Played<T> {
     /// Starts a policy with what its world says of the machine.
-    fn new(
+    pub(crate) fn new(
         module: &'static Opened,
         choice: &Choice,
-        context: &[u64],
-        impossible: fn() -> A,
-    ) -> Played<E, A> {
+        start: &[u64],
+        told: T,
+    ) -> Played<T> {
         let mut played = Played {
             module,
             choice: choice.clone(),
             instance: None,
-            hears_tokens: module.about.wants(&["token", "response"]),
+            told,
             timer: None,
             requested: VecDeque::with_capacity(ACTIONS),
-            impossible,
             calls: 0,
-            of: std::marker::PhantomData,
         };
         match module.compiled.instance() {
             Ok(mut instance) => {
@@ -80,35 +111,60 @@ impl<E: Record, A: Record> Played<E, A> {
                 let values: Vec<f64> = parameters.map(|p| choice.number(p.name)).collect();
                 instance.begin(&values);
                 played.instance = Some(instance);
-                played.call(Time::ZERO, START, context);
+                played.call(Time::ZERO, START, start);
             }
             Err(problem) => played.fail(Time::ZERO, START, &problem),
         }
         played
     }
 
+    /// Returns what its family added.
+    pub(crate) fn told(&self) -> &T {
+        &self.told
+    }
+
     fn call(&mut self, now: Time, event: u64, fields: &[u64]) {
         let Some(instance) = &mut self.instance else { return };
         self.calls += 1;
-        if let Err(problem) = instance.call(now.0, event, fields).and_then(|()| {
-            let block = instance.block();
-            let timer = Time(block.timer());
-            self.timer = (timer < Time::NEVER).then_some(timer);
-            // A timer that rings again at once would ring for ever.
-            if timer < now || timer == now && event == TIMER {
-                return Err(format!("set its timer to {timer}, expected a time to come"));
-            }
-            let count = block.count();
-            if count > ACTIONS as u64 {
-                return Err(format!("requested {count} actions, expected {ACTIONS} at most"));
-            }
-            for n in 0..count as usize {
-                let (kind, fields) = block.action(n);
-                self.requested.push_back(action(kind, &fields)?);
-            }
-            Ok(())
-        }) {
+        if let Err(problem) =
+            instance.call(now.0, event, fields).and_then(|()| self.take(now, event))
+        {
             self.fail(now, event, &problem);
+        }
+    }
+
+    /// Takes the timer and the actions that a call left in the block.
+    fn take(&mut self, now: Time, event: u64) -> Result<(), String> {
+        let Some(instance) = &mut self.instance else { return Ok(()) };
+        let timer = Time(instance.block().timer());
+        self.timer = (timer < Time::NEVER).then_some(timer);
+        // A timer that rings again at once would ring for ever.
+        if timer < now || timer == now && event == TIMER {
+            return Err(format!("set its timer to {timer}, expected a time to come"));
+        }
+        let mut left = instance.block().count();
+        if left > MOST_ACTIONS as u64 {
+            return Err(format!("requested {left} actions, expected {MOST_ACTIONS} at most"));
+        }
+        loop {
+            for n in 0..left.min(ACTIONS as u64) as usize {
+                let (kind, fields) = instance.block().action(n);
+                let action = action(kind, &fields)?;
+                self.told.check(&action)?;
+                self.requested.push_back(action);
+            }
+            left = left.saturating_sub(ACTIONS as u64);
+            if left == 0 {
+                return Ok(());
+            }
+            instance.call(now.0, MORE, &[])?;
+            let (timer, found) = (Time(instance.block().timer()), instance.block().count());
+            if found != left {
+                return Err(format!("had {found} more actions, expected {left}"));
+            }
+            if (timer < Time::NEVER).then_some(timer) != self.timer {
+                return Err("changed its timer when asked for more actions".to_owned());
+            }
         }
     }
 
@@ -118,14 +174,15 @@ impl<E: Record, A: Record> Played<E, A> {
         let name = match event {
             START => "start",
             TIMER => "timer",
-            _ => E::KINDS[(event - FIRST_EVENT) as usize],
+            _ => T::Event::KINDS[(event - FIRST_EVENT) as usize],
         };
         let path = self.module.path;
         self.choice.blame(format!("{path}: at {now}, told `{name}`, it {problem}"));
         self.instance = None;
-        self.timer = None;
         self.requested.clear();
-        self.requested.push_back((self.impossible)());
+        let impossible = self.told.impossible();
+        self.timer = impossible.is_none().then_some(Time::ZERO);
+        self.requested.extend(impossible);
     }
 }
 
@@ -143,15 +200,22 @@ fn action<A: Record>(kind: u64, fields: &Fields) -> Result<A, String> {
     })
 }
 
-impl<E: Record, A: Record> Policy for Played<E, A> {
-    type Event = E;
-    type Action = A;
+impl<T: Told> Policy for Played<T> {
+    type Event = T::Event;
+    type Action = T::Action;
 
-    fn on_event(&mut self, now: Time, event: &E) {
+    fn on_event(&mut self, now: Time, event: &T::Event) {
         let mut fields = [0; FIELDS];
         let (kind, count) = event.put(&mut fields);
-        if self.module.about.wanted & 1 << kind != 0 {
-            self.call(now, FIRST_EVENT + kind as u64, &fields[..count]);
+        if self.module.about.wanted & 1 << kind == 0 {
+            return;
+        }
+        let number = FIRST_EVENT + kind as u64;
+        self.call(now, number, &fields[..count]);
+        if self.instance.is_some() {
+            if let Err(missing) = self.told.answers(event, &self.requested) {
+                self.fail(now, number, &missing);
+            }
         }
     }
 
@@ -163,38 +227,11 @@ impl<E: Record, A: Record> Policy for Played<E, A> {
         self.timer
     }
 
-    fn poll_action(&mut self) -> Option<A> {
+    fn poll_action(&mut self) -> Option<T::Action> {
         self.requested.pop_front()
     }
 
     fn snapshot(&self) -> Snapshot {
         vec![("calls", self.calls)]
     }
-}
-
-impl Gating for Played<gating::Event, gating::Action> {
-    fn hears_tokens(&self) -> bool {
-        self.hears_tokens
-    }
-}
-
-/// Makes the policy of a core.
-fn gating(module: &'static Opened, choice: &Choice, core: &GatingContext) -> GatingPolicy {
-    let costs = &core.costs;
-    let [cache, memory] = core.memory;
-    let times = [costs.entry, costs.break_even, costs.wake_up, costs.restore];
-    let [entry, break_even, wake_up, restore] = times.map(|time| time.0);
-    let context = [
-        entry,
-        break_even,
-        wake_up,
-        restore,
-        costs.slots.period.0,
-        costs.slots.offset.0,
-        core.token_entries as u64,
-        cache.0,
-        memory.0,
-    ];
-    let impossible = || gating::Action::Rest { state: u8::MAX };
-    Box::new(Played::<gating::Event, _>::new(module, choice, &context, impossible))
 }

@@ -4,3 +4,4 @@ mod golden;
 mod held_out;
 mod logs;
 mod own_policy;
+mod records;

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use halfwink_policy::gating::{self, Bound, Token};
-use halfwink_policy::record::{Record, FIELDS};
-use halfwink_study::{replay, Control, Job, Library, Study, Table, Tables, Value};
-use halfwink_units::{LineAddr, Time};
+use halfwink_study::{replay, Control, Job, Library, Study, Table, Tables};
 use tempfile::TempDir;
 
 fn library() -> Library {
@@ -47,8 +44,8 @@ fn key(job: &Job) -> String {
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The shipped policies as a module; none where Rust cannot build one, which is said.
-fn shipped() -> Option<PathBuf> {
+/// The shipped policies of a family as a module; none where Rust cannot build one, which is said.
+fn shipped(family: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let asked =
         Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
@@ -63,62 +60,90 @@ fn shipped() -> Option<PathBuf> {
     }
     let out = root.join("target/shipped-module");
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--release", "--locked", "--target", TARGET, "--target-dir"])
+        .args(["build", "--quiet", "--release", "--examples", "--locked"])
+        .args(["--target", TARGET, "--target-dir"])
         .arg(&out)
         .arg("--manifest-path")
         .arg(root.join("crates/policy-module/tests/shipped/Cargo.toml"))
         .status();
     assert!(built.is_ok_and(|status| status.success()), "the module builds");
-    Some(out.join(TARGET).join("release/shipped.wasm"))
+    Some(out.join(TARGET).join(format!("release/examples/{family}.wasm")))
 }
 
-#[test]
-fn record_has_name_and_fields_of_log() {
-    fn check<R: Record + serde::Serialize + PartialEq + std::fmt::Debug>(all: &[R]) {
-        for (number, one) in all.iter().enumerate() {
-            let mut fields = [0; FIELDS];
-            let (kind, count) = one.put(&mut fields);
-            assert!(fields[count..].iter().all(|&field| field == 0), "{one:?}");
-            let json = serde_json::to_value(one).unwrap();
-            let name = json.as_object().and_then(|o| o.keys().next().cloned());
-            let name = name.or_else(|| json.as_str().map(str::to_owned)).unwrap();
-            assert_eq!((R::KINDS[kind], number), (name.as_str(), kind), "{one:?}");
-            assert_eq!(R::take(kind, &fields).as_ref(), Some(one));
-        }
-        assert_eq!(all.len(), R::KINDS.len());
-        assert_eq!(R::take(all.len(), &[0; FIELDS]), None);
-    }
-    let (line, created) = (LineAddr(7), Time(8));
-    check(&[
-        gating::Event::StallBegin,
-        gating::Event::StallEnd { began: Time(1) },
-        gating::Event::Token(Token { line, created, bound: Bound::Eta(Time(9)) }),
-        gating::Event::Response { line },
-        gating::Event::IdleBegin,
-        gating::Event::IdleEnd { began: Time(2) },
-        gating::Event::Awake,
-        gating::Event::Granted { wake_up: Time(3) },
-    ]);
-    check(&[
-        gating::Action::Gate,
-        gating::Action::Rest { state: 3 },
-        gating::Action::Wake,
-        gating::Action::Hindsight { gate: Time(4), wake: Time(5) },
-    ]);
-}
-
-/// Names of the list for the numbers of the module.
-const SHIPPED: [&str; 9] = [
-    "tap",
-    "tap:wake=last",
-    "mapg-counter",
-    "tap-or-mapg",
-    "idle-gate",
-    "idle-adaptive",
-    "idle-menu",
-    "oracle",
-    "always-on",
+/// Names of the list for the numbers of each module, and a run of a few hundred milliseconds.
+const SHIPPED: [(&str, fn(&str) -> Job, &[&str]); 3] = [
+    (
+        "gating",
+        job,
+        &[
+            "tap",
+            "tap:wake=last",
+            "mapg-counter",
+            "tap-or-mapg",
+            "idle-gate",
+            "idle-adaptive",
+            "idle-menu",
+            "oracle",
+            "always-on",
+        ],
+    ),
+    (
+        "scaling",
+        router_job,
+        &[
+            "power-save",
+            "power-save-in-order",
+            "polling",
+            "napi",
+            "napi-c6",
+            "napi-menu",
+            "napi-teo",
+            "l3fwd-power-pause",
+            "metronome",
+            "suricata",
+            "vpp-adaptive",
+        ],
+    ),
+    (
+        "steering",
+        server_job,
+        &[
+            "hybrid",
+            "hybrid-all",
+            "hybrid-early",
+            "always-big",
+            "power-nap",
+            "sleep-timer",
+            "dream-weaver",
+            "octopus-man",
+            "always-on",
+        ],
+    ),
 ];
+
+/// A router whose load rises and falls.
+fn router_job(technique: &str) -> Job {
+    Job {
+        world: "router".into(),
+        workload: "ipv4@ramp:5,80,4".into(),
+        machine: "westmere".into(),
+        technique: technique.into(),
+        set: Vec::new(),
+        options: Vec::new(),
+    }
+}
+
+/// A hybrid server at a load at which both machines serve.
+fn server_job(technique: &str) -> Job {
+    Job {
+        world: "server".into(),
+        workload: "count@30".into(),
+        machine: "niccolini".into(),
+        technique: technique.into(),
+        set: Vec::new(),
+        options: [("requests".to_owned(), "3000".to_owned())].to_vec(),
+    }
+}
 
 /// Names of tables that differ.
 fn differing(a: &Tables, b: &Tables) -> Vec<&'static str> {
@@ -128,27 +153,31 @@ fn differing(a: &Tables, b: &Tables) -> Vec<&'static str> {
 
 #[test]
 fn shipped_policy_as_module_gives_bytes_of_native_one() {
-    let Some(module) = shipped() else { return };
-    let own = |number: usize| run(&job(&format!("{}:policy={number}", module.display()))).unwrap();
-    for (number, name) in SHIPPED.iter().enumerate() {
-        let native = run(&job(name)).unwrap();
-        let differing = differing(&native, &own(number));
-        // The baseline has no cells that keep the state of a gated core, and so no leakage of them.
-        let known = ["run", "ledger", "slices"];
-        let is_baseline = *name == "always-on";
-        assert!(
-            differing.iter().all(|d| is_baseline && known.contains(d)),
-            "{name}: {differing:?}"
-        );
-        let wakes = native[0].1.get(0, "wakes").cloned();
-        assert_eq!(wakes == Some(Value::Integer(0)), is_baseline, "{name}: {wakes:?}");
+    for (family, job, names) in SHIPPED {
+        let Some(module) = shipped(family) else { return };
+        let own = |n: usize| run(&job(&format!("{}:policy={n}", module.display()))).unwrap();
+        let natives: Vec<Tables> = names.iter().map(|name| run(&job(name)).unwrap()).collect();
+        for (number, (name, native)) in names.iter().zip(&natives).enumerate() {
+            let differing = differing(native, &own(number));
+            // The baseline of a chip has no cells that keep the state of a gated core, and so no
+            // leakage of them.
+            let known = ["run", "ledger", "slices"];
+            let is_baseline = (family, *name) == ("gating", "always-on");
+            assert!(
+                differing.iter().all(|d| is_baseline && known.contains(d)),
+                "{family} {name}: {differing:?}"
+            );
+        }
+        // Equal bytes would prove nothing if most of them were alike.
+        let is_new = |n: &usize| natives[..*n].iter().all(|o| results(o) != results(&natives[*n]));
+        let kinds = (0..natives.len()).filter(is_new).count();
+        assert!(2 * kinds > natives.len(), "{family}: {kinds} of {} differ", natives.len());
     }
-    assert!(!differing(&run(&job("tap")).unwrap(), &own(2)).is_empty(), "they can differ");
 }
 
 #[test]
 fn log_of_module_is_replayed_until_its_content_changes() {
-    let Some(module) = shipped() else { return };
+    let Some(module) = shipped("gating") else { return };
     let folder = tempfile::tempdir().unwrap();
     let (copy, log) = (folder.path().join("own.wasm"), folder.path().join("run.log"));
     fs::copy(module, &copy).unwrap();
@@ -211,8 +240,12 @@ fn write(folder: &TempDir, text: &str) -> String {
 
 /// The one line that a module ends with, in bounded time.
 fn said(path: &str) -> String {
-    let begun = Instant::now();
-    let error = run(&job(path)).map(drop).expect_err("a hostile module");
+    said_by(&job(path))
+}
+
+fn said_by(job: &Job) -> String {
+    let (begun, path) = (Instant::now(), job.technique.as_str());
+    let error = run(job).map(drop).expect_err("a hostile module");
     assert!(begun.elapsed() < Duration::from_secs(60), "{error}: {:?}", begun.elapsed());
     assert!(!error.contains('\n') && error.starts_with(path), "{error}");
     let line = error.replacen(path, "own.wasm", 1);
@@ -220,58 +253,104 @@ fn said(path: &str) -> String {
     line
 }
 
-/// Requests an action of this number at each event: word 31 is the count, word 32 the first action.
-fn requests(number: u64, count: u64) -> String {
-    format!(
-        "(i64.store (i32.const {}) (i64.const {count}))
-         (i64.store (i32.const {}) (i64.const {number}))",
-        1024 + 8 * 31,
-        1024 + 8 * 32
-    )
+/// Stores these values from a word of the block on.
+fn stores(word: u64, values: &[u64]) -> String {
+    let store =
+        |(n, value)| format!("(i64.store (i32.const {}) (i64.const {value}))", 1024 + 8 * n);
+    (word..).zip(values).map(store).collect()
+}
+
+/// Requests an action of this number, with these fields: word 31 is the count.
+fn requests(number: u64, fields: &[u64]) -> String {
+    stores(31, &[1, number]) + &stores(33, fields)
+}
+
+/// A description of a policy of this family.
+fn about(family: &str) -> String {
+    ABOUT.replace("gating", family)
 }
 
 #[test]
 fn module_that_misbehaves_ends_run_with_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    let at_start = "own.wasm: at 0 ps, told `start`, it ";
-    for (decide, more, line) in [
-        ("(loop $again (br $again))", "", "used up its fuel"),
-        ("(call $decide)", "", "trapped: it calls itself too deeply"),
-        ("unreachable", "", "trapped: it reached `unreachable`"),
-        ("(i64.store (i32.const -8) (i64.const 1))", "", "trapped: out of bounds memory access"),
-        (
-            "(loop $again (br_if $again (i32.ge_s (memory.grow (i32.const 1)) (i32.const 0)))
-               unreachable)",
-            "",
-            "trapped: it reached `unreachable`",
-        ),
-        (
-            "(loop $again (drop (table.grow (ref.null func) (i32.const 1000))) (br $again))",
-            "(table 1 funcref)",
-            "used up its fuel",
-        ),
-        (&requests(9, 1), "", "requested the action 9, expected 1 (gate), 2 (rest)"),
-        (&requests(1, 1 << 40), "", "requested 1099511627776 actions, expected 8 at most"),
-    ] {
-        let line = format!("{at_start}{line}");
-        let found = said(&module(&folder, decide, more));
-        assert!(found.starts_with(&line), "{decide}: {found}");
+    for (family, job, _) in SHIPPED {
+        for (decide, more, line) in [
+            ("(loop $again (br $again))", "", "used up its fuel"),
+            ("(call $decide)", "", "trapped: it calls itself too deeply"),
+            ("unreachable", "", "trapped: it reached `unreachable`"),
+            (
+                "(i64.store (i32.const -8) (i64.const 1))",
+                "",
+                "trapped: out of bounds memory access",
+            ),
+            (
+                "(loop $again (br_if $again (i32.ge_s (memory.grow (i32.const 1)) (i32.const 0)))
+                   unreachable)",
+                "",
+                "trapped: it reached `unreachable`",
+            ),
+            (
+                "(loop $again (drop (table.grow (ref.null func) (i32.const 1000))) (br $again))",
+                "(table 1 funcref)",
+                "used up its fuel",
+            ),
+            (&requests(9, &[]), "", "requested the action 9, expected 1 ("),
+            (&stores(31, &[1 << 40]), "", "requested 1099511627776 actions, expected 512 at most"),
+            // It says that there are more actions, and has the same number again.
+            (
+                &(requests(1, &[]) + &stores(31, &[9]) + &shifted()),
+                "",
+                "had 9 more actions, expected 1",
+            ),
+        ] {
+            let line = format!("own.wasm: at 0 ps, told `start`, it {line}");
+            let module = module_about(&folder, &about(family), decide, more);
+            let found = said_by(&job(&module));
+            assert!(found.starts_with(&line), "{family} {decide}: {found}");
+        }
     }
+    // A timer of the past, which would ring for ever.
+    let module = module_about(&folder, ABOUT, &stores(30, &[5]), "");
+    let found = said(&module);
+    assert!(found.contains("set its timer to 5 ps, expected a time to come"), "{found}");
+}
+
+/// Makes eight actions out of the first one, which all families can read.
+fn shifted() -> String {
+    (0..8).map(|n| stores(32 + 4 * n, &[1, 0, 0, 0])).collect()
 }
 
 #[test]
-fn module_whose_requests_no_core_can_follow_is_named() {
+fn module_whose_requests_no_world_can_follow_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    // Wakes a core that runs.
-    let found = said(&module(&folder, &requests(3, 1), ""));
-    assert!(found.contains("asked for Wake at"), "{found}");
-    let rest = "(i64.store (i32.const 1288) (i64.const 300))";
-    let found = said(&module(&folder, &format!("{}{rest}", requests(2, 1)), ""));
-    assert!(found.contains("requested `rest` with 300, which is out of range"), "{found}");
-    // A timer of the past, which would ring for ever.
-    let timer = "(i64.store (i32.const 1264) (i64.const 5))";
-    let found = said(&module(&folder, timer, ""));
-    assert!(found.contains("set its timer to"), "{found}");
+    let pause = [0, 2, 0];
+    for (family, number, fields, line) in [
+        ("gating", 3, &[][..], "asked for Wake at"),
+        ("gating", 2, &[300], "requested `rest` with 300, which is out of range"),
+        ("scaling", 1, &[255], "named the core 255, expected one below"),
+        ("scaling", 3, &[200], "named the P-state 200, expected one below"),
+        ("scaling", 4, &[0, 200], "named the P-state 200, expected one below"),
+        ("scaling", 5, &[128, 0, 0], "named the entry 128, expected one below 128"),
+        ("scaling", 5, &[0, 200, 0], "named the core 200, expected one below"),
+        ("scaling", 6, &pause, "requested a rest of 0 ps, expected 1 ps at least"),
+        ("scaling", 6, &[0, 15, 0], "requested `rest` with 0, which is out of range"),
+        ("steering", 1, &[2], "requested `send` with 2, which is out of range"),
+    ] {
+        let (_, job, _) = SHIPPED.into_iter().find(|(name, ..)| *name == family).unwrap();
+        let module = module_about(&folder, &about(family), &requests(number, fields), "");
+        let found = said_by(&job(&module));
+        assert!(found.contains(line), "{family} {number} {fields:?}: {found}");
+    }
+    // Those that answer no question, wanted or not.
+    for (family, line) in [
+        ("scaling", "`empty`, it let the core 0 wait, expected one `rest` of it"),
+        ("steering", "`arrive`, it sent the request 0 times, expected one `send`"),
+    ] {
+        let (_, job, _) = SHIPPED.into_iter().find(|(name, ..)| *name == family).unwrap();
+        let about = about(family).replace('}', ", \"events\": []}");
+        let found = said_by(&job(&module_about(&folder, &about, "", "")));
+        assert!(found.contains(line), "{family}: {found}");
+    }
 }
 
 #[test]
@@ -290,7 +369,7 @@ fn file_that_is_no_policy_is_rejected_with_one_line() {
         (said(&module_about(&folder, "{}", "", "")), "missing field `family`"),
         (
             said(&module_about(&folder, r#"{"family":"flying","title":"t"}"#, "", "")),
-            "family `flying`, expected gating",
+            "family `flying`, expected gating, scaling, steering",
         ),
         (
             said(&module_about(

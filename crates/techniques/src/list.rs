@@ -4,6 +4,7 @@
 //! which worlds have the events that it needs and which parameters it takes, and makes its policy
 //! from what a world hands over: costs, cores, rates. Policies never see machine files.
 
+use std::any::Any;
 use std::sync::OnceLock;
 
 use halfwink_policy::circuits::CircuitsPolicy;
@@ -199,8 +200,8 @@ pub trait Module: Send + Sync {
     /// Returns the digest of the file's content, in hexadecimal digits.
     fn digest(&self) -> &str;
 
-    /// Makes the policy of a core. Only a row of gating asks for it.
-    fn gating(&'static self, choice: &Choice, core: &GatingContext) -> GatingPolicy;
+    /// Returns the module as what its loader made it, from which its row makes policies.
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// Reads the file of this path into a row.

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink.cli.console import out
-from halfwink.new_policy import new_policy
+from halfwink.new_policy import facts, new_policy
 
 
 def new(
@@ -21,11 +21,12 @@ def new(
     name
         Name of the policy and of the new folder: small letters, digits and hyphens.
     family
-        Kind of decision: gating (when a core sleeps).
+        Kind of decision: gating (when a core sleeps), scaling (how many cores of a router forward,
+        and how they wait) or steering (which of two machines serves, and which sleeps).
     """
     made = new_policy(name, family)
     out.print(f"{made}/ holds the policy: change src/lib.rs. Then, in that folder:", markup=False)
     out.print()
-    for line in ("make", f"halfwink compare nginx -t tap,./{name}.wasm"):
+    for line in ("make", f"halfwink compare {facts(family)['compare']}./{name}.wasm"):
         out.print(f"    {line}", markup=False)
     return 0

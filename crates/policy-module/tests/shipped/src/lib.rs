@@ -1,101 +1,103 @@
-//! The shipped gating policies as a module: parameter `policy` chooses one.
+//! The side of a module that all families share, to play shipped policies as modules.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
-use halfwink_policy::gating::{
-    Action, AdaptiveIdle, AlwaysOn, Costs, Event, Expectation, GatingPolicy, IdleGate, IdleMenu,
-    IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters,
-    Tap, WakeFor,
-};
 use halfwink_policy::record::{Fields, Record, FIELDS};
+use halfwink_policy::Policy;
 use halfwink_units::Time;
 
-const ABOUT: &str = concat!(
-    r#"{"family": "gating", "title": "a shipped policy, by its number", "parameters": ["#,
-    r#"{"name": "policy", "default": 0, "least": 0, "most": 8, "title": "its number"}]}"#,
-    "\0"
-);
+/// The block of version 1 of the interface.
+pub type Block = [u64; 64];
+
 const PARAMETER: usize = 2 + FIELDS;
 const TIMER: usize = PARAMETER + 16;
+const COUNT: usize = TIMER + 1;
+const ACTIONS: usize = 8;
+const MORE: u64 = u64::MAX;
 
-static mut BLOCK: [u64; 64] = [0; 64];
+/// A policy, and the actions that did not fit into the block.
+pub struct Played<P: Policy>(RefCell<(Option<P>, VecDeque<P::Action>)>);
 
-thread_local! {
-    static POLICY: RefCell<Option<GatingPolicy>> = const { RefCell::new(None) };
-}
+impl<P: Policy<Event: Record, Action: Record>> Played<P> {
+    #[must_use]
+    pub const fn new() -> Played<P> {
+        Played(RefCell::new((None, VecDeque::new())))
+    }
 
-#[no_mangle]
-pub extern "C" fn halfwink_abi() -> i32 {
-    1
-}
-
-#[no_mangle]
-pub extern "C" fn halfwink_about() -> *const u8 {
-    ABOUT.as_ptr()
-}
-
-#[no_mangle]
-pub extern "C" fn halfwink_block() -> *const u64 {
-    &raw const BLOCK as *const u64
-}
-
-#[no_mangle]
-pub extern "C" fn halfwink_decide() {
-    // One thread, and the host waits.
-    let block = unsafe { &mut *(&raw mut BLOCK) };
-    let (now, event) = (Time(block[0]), block[1]);
-    let fields: Fields = block[2..PARAMETER].try_into().unwrap();
-    POLICY.with_borrow_mut(|policy| {
+    /// Answers a call; `make` builds the policy of this number from what the start says.
+    pub fn decide(&self, block: &mut Block, make: fn(u32, &Fields) -> P) {
+        let (policy, pending) = &mut *self.0.borrow_mut();
+        let (now, event) = (Time(block[0]), block[1]);
+        let fields: Fields = block[2..PARAMETER].try_into().unwrap();
         if event == 0 {
-            *policy = Some(policy_of(f64::from_bits(block[PARAMETER]) as u32, &fields));
+            *policy = Some(make(f64::from_bits(block[PARAMETER]) as u32, &fields));
         }
         let policy = policy.as_mut().unwrap();
         match event {
-            0 => {}
+            0 | MORE => {}
             1 => policy.on_timer(now),
-            _ => policy.on_event(now, &Event::take(event as usize - 2, &fields).unwrap()),
+            _ => policy.on_event(now, &P::Event::take(event as usize - 2, &fields).unwrap()),
         }
-        let mut count = 0;
-        while let Some(action) = policy.poll_action() {
+        pending.extend(std::iter::from_fn(|| policy.poll_action()));
+        block[TIMER] = policy.next_timer().unwrap_or(Time::NEVER).0;
+        block[COUNT] = pending.len() as u64;
+        for n in 0..ACTIONS.min(pending.len()) {
             let mut fields = [0; FIELDS];
-            let (kind, _) = Action::put(&action, &mut fields);
-            let first = TIMER + 2 + 4 * count;
+            let (kind, _) = pending.pop_front().unwrap().put(&mut fields);
+            let first = COUNT + 1 + 4 * n;
             block[first] = kind as u64 + 1;
             block[first + 1..first + 4].copy_from_slice(&fields[..3]);
-            count += 1;
         }
-        block[TIMER] = policy.next_timer().unwrap_or(Time::NEVER).0;
-        block[TIMER + 1] = count as u64;
-    });
+    }
 }
 
-fn policy_of(number: u32, start: &Fields) -> GatingPolicy {
-    let time = |n: usize| Time(start[n]);
-    let slots = Slots { period: time(4), offset: time(5) };
-    let costs = Costs {
-        entry: time(0),
-        break_even: time(1),
-        wake_up: time(2),
-        restore: time(3),
-        slots,
-    };
-    let entries = start[6] as usize;
-    let tap = Tap::new(costs, entries);
-    let parameters =
-        MapgParameters { t_llc: time(7), t_mem: time(8), expectation: Expectation::Memory };
-    let mapg = MapgCounter::new(costs, parameters);
-    match number {
-        0 => Box::new(tap),
-        1 => Box::new(tap.waking_for(WakeFor::LastResponse)),
-        2 => Box::new(mapg),
-        3 => {
-            let trials = SwitchingParameters { window: Time::ns(20_000), round: 50 };
-            Box::new(Switching::new(costs, trials, tap, mapg))
-        }
-        4 => Box::new(IdleGate::new()),
-        5 => Box::new(AdaptiveIdle::new(costs)),
-        6 => Box::new(IdleMenu::new(costs, IdleMenuParameters::linux(&costs))),
-        7 => Box::new(Oracle::new(costs)),
-        _ => Box::new(AlwaysOn),
+impl<P: Policy<Event: Record, Action: Record>> Default for Played<P> {
+    fn default() -> Played<P> {
+        Played::new()
     }
+}
+
+/// Exports what a module exports: of this family, with so many policies of this type.
+#[macro_export]
+macro_rules! exports {
+    ($family:literal, $most:literal, $policy:ty, $make:path) => {
+        const ABOUT: &str = concat!(
+            r#"{"family": ""#,
+            $family,
+            r#"", "title": "a shipped policy, by its number", "parameters": [{"name": "policy", "#,
+            r#""default": 0, "least": 0, "most": "#,
+            $most,
+            r#", "title": "its number"}]}"#,
+            "\0"
+        );
+
+        static mut BLOCK: $crate::Block = [0; 64];
+
+        thread_local! {
+            static POLICY: $crate::Played<$policy> = const { $crate::Played::new() };
+        }
+
+        #[no_mangle]
+        pub extern "C" fn halfwink_abi() -> i32 {
+            1
+        }
+
+        #[no_mangle]
+        pub extern "C" fn halfwink_about() -> *const u8 {
+            ABOUT.as_ptr()
+        }
+
+        #[no_mangle]
+        pub extern "C" fn halfwink_block() -> *const u64 {
+            &raw const BLOCK as *const u64
+        }
+
+        #[no_mangle]
+        pub extern "C" fn halfwink_decide() {
+            // One thread, and the host waits.
+            let block = unsafe { &mut *(&raw mut BLOCK) };
+            POLICY.with(|policy| policy.decide(block, $make));
+        }
+    };
 }

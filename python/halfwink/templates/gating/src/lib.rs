@@ -1,11 +1,14 @@
 //! @NAME@: gates a halted core once it has been idle for `after_us` microseconds.
 //!
-//! This file is the policy; change it. `interface.rs` passes events in and actions out.
+//! This file is the policy; change it. `interface.rs` has the events and actions, and `block.rs`
+//! passes them.
 #![cfg_attr(not(test), no_std)]
 
+mod block;
 mod interface;
 
-use interface::{Action, Event, Reply};
+use block::Reply;
+use interface::{Action, Event};
 
 /// The description that halfwink reads before it plays the policy: its family, the events that it
 /// wants (all if `events` is left out), and its parameters, in the order in which the start has

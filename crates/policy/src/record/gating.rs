@@ -1,31 +1,9 @@
-//! Events and actions as records of 64-bit words, for policies outside of this program.
-//!
-//! Logs write the same events and actions as JSON. A record has a fixed layout instead, so that a
-//! policy needs neither a parser nor an allocator, and a call of one costs less than reading a line
-//! would. The names of kinds and the order of fields are those of the JSON.
+//! Records of gating: when a core sleeps.
 
 use halfwink_units::{LineAddr, Time};
 
+use super::{Fields, Record};
 use crate::gating;
-
-/// Most fields of an event.
-pub const FIELDS: usize = 12;
-
-/// The fields of a record, in the order of the log's JSON. Times are picoseconds.
-pub type Fields = [u64; FIELDS];
-
-/// An event or an action that has a record.
-pub trait Record: Sized {
-    /// Names of its kinds, as logs have them. The number of a kind is its place here, which never
-    /// changes; further kinds are added at the end.
-    const KINDS: &'static [&'static str];
-
-    /// Writes the fields, and returns the number of the kind and how many fields it has.
-    fn put(&self, fields: &mut Fields) -> (usize, usize);
-
-    /// Reads a record; none if there is no such kind, or a field is out of its range.
-    fn take(kind: usize, fields: &Fields) -> Option<Self>;
-}
 
 impl Record for gating::Event {
     const KINDS: &'static [&'static str] = &[

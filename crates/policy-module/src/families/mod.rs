@@ -1,0 +1,45 @@
+//! The families whose policies can be modules, one file for each: what a module is told at its
+//! start, and which of its actions its world can follow.
+//!
+//! ```text
+//! events, actions ── record (crate policy) ──┐
+//! what a world hands over ── start ──────────┼── Played ── policy of the family
+//! bounds of cores, entries, states ── check ─┘
+//! ```
+
+mod gating;
+mod scaling;
+mod steering;
+
+use halfwink_techniques::{Choice, Make};
+
+use crate::about::About;
+use crate::played::Opened;
+
+/// A family, as rows and modules see it.
+pub(crate) struct Family {
+    /// Its name, as `halfwink list techniques` has it.
+    pub name: &'static str,
+    /// Names of its events, as logs have them.
+    pub events: &'static [&'static str],
+    /// Events among them that are questions: each module is sent them.
+    pub questions: &'static [&'static str],
+    /// Change that an operator needs to run such a policy.
+    pub needs: &'static str,
+    /// Worlds that play a module.
+    pub worlds: fn(&About) -> &'static [&'static str],
+    /// The constructor of its policies.
+    pub make: fn(&About) -> Make,
+}
+
+/// All of them.
+pub(crate) const FAMILIES: [&Family; 3] = [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY];
+
+/// Returns the module of a row.
+///
+/// # Panics
+/// If the row is no module's.
+fn module_of(choice: &Choice) -> &'static Opened {
+    let module = choice.technique().module.and_then(|module| module.as_any().downcast_ref());
+    module.expect("the row of a module has one")
+}

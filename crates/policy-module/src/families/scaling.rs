@@ -1,0 +1,99 @@
+//! Family `scaling`: how many cores of a router forward, how fast, and how they wait.
+
+use std::collections::VecDeque;
+
+use halfwink_policy::record::Record;
+use halfwink_policy::scaling::{Action, Event, Rest, Scaling, ScalingPolicy, ENTRIES};
+use halfwink_techniques::router::Model;
+use halfwink_techniques::{Choice, Make};
+use halfwink_units::Time;
+
+use super::{module_of, Family};
+use crate::played::{Played, Told};
+
+pub(crate) const FAMILY: Family = Family {
+    name: "scaling",
+    events: <Event as Record>::KINDS,
+    questions: &["empty"],
+    needs: "build the policy into a forwarder",
+    worlds: |_| &["router"],
+    make: |_| Make::Scaling(build),
+};
+
+/// Shortest rest that a module can request: time has to move on.
+const SHORTEST: Time = Time(1);
+
+/// A policy of a router.
+struct Router {
+    cores: u8,
+    steps: u8,
+    hears_polls: bool,
+}
+
+impl Told for Router {
+    type Event = Event;
+    type Action = Action;
+
+    fn check(&self, action: &Action) -> Result<(), String> {
+        let below = |what: &str, found: u8, count: u8| match found < count {
+            true => Ok(()),
+            false => Err(format!("named the {what} {found}, expected one below {count}")),
+        };
+        let core = |core| below("core", core, self.cores);
+        let step = |step| below("P-state", step, self.steps);
+        match *action {
+            Action::Wake { core: n } | Action::Park { core: n } => core(n),
+            Action::SetStep { step: n } => step(n),
+            Action::Wish { core: n, step: m } => core(n).and_then(|()| step(m)),
+            Action::Move { entry, to, .. } => {
+                below("entry", entry, ENTRIES as u8).and_then(|()| core(to))
+            }
+            Action::Rest { core: n, rest } => match rest {
+                Rest::Pause { span } | Rest::HaltFor { span, .. } | Rest::Sleep { span, .. }
+                    if span < SHORTEST =>
+                {
+                    Err(format!("requested a rest of {span}, expected {SHORTEST} at least"))
+                }
+                _ => core(n),
+            },
+        }
+    }
+
+    // The router would ask the core again at the same time, for ever.
+    fn answers(&self, event: &Event, requested: &VecDeque<Action>) -> Result<(), String> {
+        let &Event::Empty { core: asked } = event else { return Ok(()) };
+        let is_answer = |action| matches!(action, &Action::Rest { core, .. } if core == asked);
+        match requested.iter().any(is_answer) {
+            true => Ok(()),
+            false => Err(format!("let the core {asked} wait, expected one `rest` of it")),
+        }
+    }
+}
+
+impl Scaling for Played<Router> {
+    fn hears_polls(&self, _core: u8) -> bool {
+        self.told().hears_polls
+    }
+}
+
+fn build(choice: &Choice, router: &Model) -> ScalingPolicy {
+    let (spec, cores, steps) = (router.spec(), router.spec().cores.count, router.steps());
+    let (sleep, us) = (&spec.sleep, |us: f64| Time::from_ns(us * 1e3).0);
+    let start = [
+        cores.into(),
+        steps.into(),
+        spec.poll.batch.into(),
+        spec.nic.ring.into(),
+        us(spec.poll.empty_poll_us),
+        us(spec.wake.delivery_us + spec.wake.handler_us),
+        us(sleep.c1_exit_us),
+        us(sleep.c3_exit_us),
+        us(sleep.c6_exit_us),
+        us(sleep.c1_residency_us),
+        us(sleep.c3_residency_us),
+        us(sleep.c6_residency_us),
+    ];
+    let module = module_of(choice);
+    let told = Router { cores, steps, hears_polls: module.about.wants(&["poll"]) };
+    Box::new(Played::new(module, choice, &start, told))
+}

@@ -1,0 +1,134 @@
+//! Events and actions as records of 64-bit words, for policies outside of this program.
+//!
+//! Logs write the same events and actions as JSON. A record has a fixed layout instead, so that a
+//! policy needs neither a parser nor an allocator, and a call of one costs less than reading a line
+//! would. The names of kinds and the order of fields are those of the JSON.
+
+use halfwink_units::Time;
+
+mod gating;
+mod scaling;
+mod steering;
+
+/// Most fields of an event.
+pub const FIELDS: usize = 12;
+
+/// The fields of a record, in the order of the log's JSON. Times are picoseconds.
+pub type Fields = [u64; FIELDS];
+
+/// An event or an action that has a record.
+pub trait Record: Sized {
+    /// Names of its kinds, as logs have them. The number of a kind is its place here, which never
+    /// changes; further kinds are added at the end.
+    const KINDS: &'static [&'static str];
+
+    /// Writes the fields, and returns the number of the kind and how many fields it has.
+    fn put(&self, fields: &mut Fields) -> (usize, usize);
+
+    /// Reads a record; none if there is no such kind, or a field is out of its range.
+    fn take(kind: usize, fields: &Fields) -> Option<Self>;
+}
+
+/// A value that takes one word of a record, or a fixed number of words.
+trait Words: Sized {
+    /// Number of words.
+    const COUNT: usize = 1;
+
+    /// Writes it to the first words.
+    fn write(self, words: &mut [u64]);
+
+    /// Reads it from the first words; none if it is out of range.
+    fn read(words: &[u64]) -> Option<Self>;
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty),*) => {$(
+        impl Words for $type {
+            #[inline]
+            fn write(self, words: &mut [u64]) {
+                words[0] = self.into();
+            }
+
+            #[inline]
+            fn read(words: &[u64]) -> Option<Self> {
+                words[0].try_into().ok()
+            }
+        }
+    )*};
+}
+
+whole_numbers!(u8, u16, u32, u64);
+
+impl Words for bool {
+    fn write(self, words: &mut [u64]) {
+        words[0] = self.into();
+    }
+
+    fn read(words: &[u64]) -> Option<bool> {
+        [false, true].into_iter().find(|&is| u64::from(is) == words[0])
+    }
+}
+
+impl Words for Time {
+    #[inline]
+    fn write(self, words: &mut [u64]) {
+        words[0] = self.0;
+    }
+
+    #[inline]
+    fn read(words: &[u64]) -> Option<Time> {
+        Some(Time(words[0]))
+    }
+}
+
+/// Declares the record of an enumeration: for each variant its name in logs and its fields.
+macro_rules! record {
+    ($type:ty { $($name:literal $variant:ident { $($field:ident: $of:ty),* })* }) => {
+        impl Record for $type {
+            const KINDS: &'static [&'static str] = &[$($name),*];
+
+            #[inline]
+            fn put(&self, fields: &mut Fields) -> (usize, usize) {
+                #[expect(clippy::allow_attributes, reason = "the last kind leaves the counter")]
+                #[allow(unused_assignments, unused_mut)]
+                {
+                    let mut kind = 0;
+                    $(
+                        if let Self::$variant { $($field),* } = *self {
+                            let mut count = 0;
+                            $(
+                                <$of as Words>::write($field, &mut fields[count..]);
+                                count += <$of as Words>::COUNT;
+                            )*
+                            return (kind, count);
+                        }
+                        kind += 1;
+                    )*
+                    unreachable!("each variant has a record")
+                }
+            }
+
+            #[inline]
+            fn take(kind: usize, fields: &Fields) -> Option<Self> {
+                #[expect(clippy::allow_attributes, reason = "a kind may have no fields")]
+                #[allow(unused_assignments, unused_mut, unused_variables)]
+                {
+                    let mut place = kind;
+                    $(
+                        if place == 0 {
+                            let mut count = 0;
+                            $(
+                                let $field = <$of as Words>::read(&fields[count..])?;
+                                count += <$of as Words>::COUNT;
+                            )*
+                            return Some(Self::$variant { $($field),* });
+                        }
+                        place = place.wrapping_sub(1);
+                    )*
+                    None
+                }
+            }
+        }
+    };
+}
+use record;

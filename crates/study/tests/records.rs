@@ -1,0 +1,102 @@
+//! Records of events and actions: the names and fields of logs, and nothing lost.
+
+use halfwink_policy::gating::{self, Bound, Token};
+use halfwink_policy::record::{Record, FIELDS};
+use halfwink_policy::scaling::{self, Depth, Rest};
+use halfwink_policy::steering::{self, Side};
+use halfwink_units::{LineAddr, Time};
+
+/// Checks one record of each kind, in the order of their numbers.
+fn check<R: Record + serde::Serialize + PartialEq + std::fmt::Debug>(all: &[R]) {
+    for (number, one) in all.iter().enumerate() {
+        let mut fields = [0; FIELDS];
+        let (kind, count) = one.put(&mut fields);
+        assert!(fields[count..].iter().all(|&field| field == 0), "{one:?}");
+        let json = serde_json::to_value(one).unwrap();
+        let name = json.as_object().and_then(|o| o.keys().next().cloned());
+        let name = name.or_else(|| json.as_str().map(str::to_owned)).unwrap();
+        assert_eq!((R::KINDS[kind], number), (name.as_str(), kind), "{one:?}");
+        assert_eq!(R::take(kind, &fields).as_ref(), Some(one));
+    }
+    assert_eq!(all.len(), R::KINDS.len());
+    assert_eq!(R::take(all.len(), &[0; FIELDS]), None);
+}
+
+/// Checks that a record comes back as it was written.
+fn check_return<R: Record + PartialEq + std::fmt::Debug>(one: &R) {
+    let mut fields = [0; FIELDS];
+    let (kind, _) = one.put(&mut fields);
+    assert_eq!(R::take(kind, &fields).as_ref(), Some(one));
+}
+
+#[test]
+fn gating_record_has_name_and_fields_of_log() {
+    let (line, created) = (LineAddr(7), Time(8));
+    check(&[
+        gating::Event::StallBegin,
+        gating::Event::StallEnd { began: Time(1) },
+        gating::Event::Token(Token { line, created, bound: Bound::Eta(Time(9)) }),
+        gating::Event::Response { line },
+        gating::Event::IdleBegin,
+        gating::Event::IdleEnd { began: Time(2) },
+        gating::Event::Awake,
+        gating::Event::Granted { wake_up: Time(3) },
+    ]);
+    check(&[
+        gating::Action::Gate,
+        gating::Action::Rest { state: 3 },
+        gating::Action::Wake,
+        gating::Action::Hindsight { gate: Time(4), wake: Time(5) },
+    ]);
+}
+
+#[test]
+fn scaling_record_has_name_and_fields_of_log() {
+    use scaling::{Action, Event};
+    check(&[Event::Poll { core: 1, taken: 2, waiting: 3 }, Event::Empty { core: 255 }]);
+    let rest = |rest| Action::Rest { core: 7, rest };
+    let span = Time(11);
+    check(&[
+        Action::Wake { core: 1 },
+        Action::Park { core: 2 },
+        Action::SetStep { step: 3 },
+        Action::Wish { core: 4, step: 5 },
+        Action::Move { entry: 6, to: 7, in_order: true },
+        rest(Rest::Spin),
+    ]);
+    check_return(&rest(Rest::Again { polls: 9 }));
+    check_return(&rest(Rest::Pause { span }));
+    for depth in [Depth::C1, Depth::C3, Depth::C6] {
+        check_return(&rest(Rest::Halt(depth)));
+        check_return(&rest(Rest::HaltFor { span, depth }));
+        check_return(&rest(Rest::Nap(depth)));
+        check_return(&rest(Rest::Sleep { span, depth }));
+    }
+    let words = |words: &[u64]| {
+        let mut fields = [0; FIELDS];
+        fields[..words.len()].copy_from_slice(words);
+        fields
+    };
+    // A core beyond a byte, no polls, a kind of rest that does not exist, a truth value of two.
+    assert_eq!(Action::take(0, &words(&[256])), None);
+    assert_eq!(Action::take(5, &words(&[0, 1, 0])), None);
+    assert_eq!(Action::take(5, &words(&[0, 15, 0])), None);
+    assert_eq!(Action::take(5, &words(&[0, u64::MAX, 0])), None);
+    assert_eq!(Action::take(4, &words(&[0, 0, 2])), None);
+}
+
+#[test]
+fn steering_record_has_name_and_fields_of_log() {
+    use steering::{Action, Event};
+    let side = Side::Big;
+    check(&[
+        Event::Arrive,
+        Event::Finish { side, latency: Time(3) },
+        Event::Awake { side },
+        Event::Asleep { side: Side::Small },
+        Event::Lost { side },
+        Event::Back { side },
+    ]);
+    check(&[Action::Send { side: Side::Small }, Action::Wake { side }, Action::Sleep { side }]);
+    assert_eq!(Action::take(0, &[2; FIELDS]), None);
+}
