@@ -16,6 +16,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)
 CARGO := --profile $(PROFILE) --locked --quiet --features halfwink-py/extension-module
 # Where the package looks for the libraries of `halfwink live delegate` and `preheat`.
 PRELOAD := python/halfwink/_native
+LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon live-circuits delegate preheat-preload)
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
@@ -31,7 +32,7 @@ help:
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
 	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28)"
-	@echo "make cross      compiles for Linux on ARM and for macOS, without live parts"
+	@echo "make cross      compiles for Linux on ARM and for macOS"
 	@echo "make check      formatting, lints, types, floors, purity"
 	@echo "make tables     tables of techniques and scores in README and docs, from the lists"
 	@echo "make scores     our value of every published number, computed anew"
@@ -63,9 +64,9 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 # for both builds and compiles nothing twice.
 $(LIVE): $(NATIVE)
 	@echo "building the live programs"
-	@cargo build $(CARGO) -p halfwink-py -p halfwink-daemon -p halfwink-live-circuits \
-	  -p halfwink-delegate -p halfwink-preheat-preload
+	@cargo build $(CARGO) -p halfwink-py $(LIVE_CRATES)
 	@mkdir -p $(PRELOAD)
+	@install -m 755 $(TARGET)/lib_live.so python/halfwink/_live.abi3.so
 	@install -m 755 $(TARGET)/libhalfwink_delegate.so $(TARGET)/libhalfwink_preheat_preload.so $(PRELOAD)/
 	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block) $(BIN)/
 	@touch $@

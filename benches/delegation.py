@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.live import delegate as live
+from halfwink.live import native
 
 PROGRAM = Path(__file__).parent / "programs" / "calls.c"
 #: Pairs of runs, with and without the library, one after the other.
@@ -83,11 +83,11 @@ def _pairs(
     The least of each: what other work on the machine adds is larger than what is looked for.
     """
     least = [float("inf"), float("inf")]
-    cpu = min(_core.allowed_cpus())
+    cpu = min(os.sched_getaffinity(0))
     for number in range(PAIRS):
         counts = folder / f"counts-{number}"
-        run = _core.DelegateRun(str(counts), policy, cpu, n_ns=n_ns)
-        env = os.environ | {"LD_PRELOAD": str(library), _core.DELEGATE_VARIABLE: str(counts)}
+        run = native.DelegateRun(str(counts), policy, cpu, n_ns=n_ns)
+        env = os.environ | {"LD_PRELOAD": str(library), native.DELEGATE_VARIABLE: str(counts)}
         both = [partial(_cpu_s, words, env), partial(_cpu_s, words, dict(os.environ))]
         # Each goes first in every other pair.
         order = (0, 1) if number % 2 else (1, 0)
@@ -101,7 +101,7 @@ def _pairs(
 
 def _cpu_s(words: list[str], env: dict[str, str]) -> float:
     """User and system time of a program, in seconds."""
-    cpus = {min(_core.allowed_cpus())}
+    cpus = {min(os.sched_getaffinity(0))}
     child = subprocess.Popen(
         words, env=env, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, cpus)
     )

@@ -2,7 +2,7 @@
 
     halfwink            everything that is not below: compare, reproduce, run
     halfwink-workloads  the recordings that are not in it
-    halfwink-live       programs and preload libraries of `halfwink live`
+    halfwink-live       programs, preload libraries and native module of `halfwink live`
     halfwink-capture    the recorder's sources (GPL)
 
 Programs and the native module are built with the profile `dist`, for the glibc of this machine.
@@ -24,7 +24,7 @@ import wheel_files as files
 
 GLIBC = "2.28"
 TARGET = "x86_64-unknown-linux-gnu"
-CRATES = ("daemon", "delegate", "preheat-preload", "live-circuits")
+CRATES = ("py-live", "daemon", "delegate", "preheat-preload", "live-circuits")
 FEATURE = "halfwink-py/extension-module"
 KINDS = ("base", "workloads", "live", "capture", "sdist")
 #: What the base wheel must stay under.

@@ -18,10 +18,8 @@ from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
 from halfwink.live import block as live_block
 from halfwink.live import delegate as live
-from halfwink.live import virtual_circuits
+from halfwink.live import native, virtual_circuits
 from halfwink.programs import PROGRAMS, which
-
-_NOT_LIVE = "this build has no live parts"
 
 
 @dataclass(frozen=True)
@@ -63,10 +61,17 @@ def _core_findings() -> list[Finding]:
     ]
 
 
+def _what(error: HalfwinkError) -> str:
+    """Returns what is missing, without the way to add it."""
+    return str(error).partition("; run:")[0]
+
+
 def _energy_meter() -> Finding:
-    if not _core.LIVE:
-        return Finding("energy meter", False, _NOT_LIVE, "")
-    meters, missing = _core.energy_meters()
+    try:
+        with installed.only_looking():
+            meters, missing = native.energy_meters()
+    except HalfwinkError as error:
+        return Finding("energy meter", False, _what(error), installed.fix("live"))
     if meters:
         found = ", ".join(meters)
         fix = "run as root" if missing else ""
@@ -128,10 +133,12 @@ LIVE_FIXES = {
 
 
 def _live_findings() -> list[Finding]:
-    if not _core.LIVE:
-        return [Finding("live: all of it", False, _NOT_LIVE, "a build with the feature `live`")]
-    cpus = len(_core.allowed_cpus())
-    features = _core.live_features()
+    try:
+        with installed.only_looking():
+            features = native.live_features()
+    except HalfwinkError as error:
+        return [Finding("live: all of it", False, _what(error), installed.fix("live"))]
+    cpus = len(os.sched_getaffinity(0))
     with installed.only_looking():
         try:
             library, built = str(live.preload_library()), True

@@ -1,7 +1,8 @@
 """Location of this package, in a clone or installed, and the ways to add missing parts.
 
 A clone holds everything. An installed package holds ``halfwink/data``, laid out like a clone, to
-which ``halfwink-workloads`` and ``halfwink-capture`` add; ``halfwink-live`` adds programs.
+which ``halfwink-workloads`` and ``halfwink-capture`` add; ``halfwink-live`` adds programs and their
+native module.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module, invalidate_caches
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 from halfwink.errors import HalfwinkError
@@ -77,6 +81,18 @@ def _make_live() -> bool:
     print("halfwink: building the live programs (once, some minutes)", file=sys.stderr)
     make = ["make", "--no-print-directory", "--silent", "live"]
     return subprocess.run(make, cwd=folder, stdout=sys.stderr, check=False).returncode == 0
+
+
+def live_module() -> ModuleType:
+    """The native module of ``halfwink-live``.
+
+    Raises:
+        HalfwinkError: the module is missing, with the line that adds it.
+    """
+    if find_spec("halfwink._live") is None and not _make_live():
+        raise HalfwinkError(missing("the native module of the live parts"))
+    invalidate_caches()
+    return import_module("halfwink._live")
 
 
 def preload_library(name: str) -> Path:

@@ -178,6 +178,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
         (("compare", "nginx*5"), "workload `nginx*5` needs 5 cores, machine `ev6-4` has 4"),
         (("compare", "nginx", "--set", "gating.wakeup=3"), "unknown key `wakeup` in gating"),
         (("compare", "nginx", "--set", "gating"), "--set gating: expected PATH=VALUE"),
+        (("compare", "nginx", "--set", "workers=16,os_cores=4"), "give --set once for each"),
         (("compare", "nginx", "--timeline", "9:3"), "--timeline 9:3: expected FROM:UNTIL"),
         (("compare", "nginx", "-i", "0"), "instructions: `0`, expected a whole number, 1 to"),
         (("compare", "chase:mbs=3"), "unknown workload setting `mbs`; did you mean `mb`?"),

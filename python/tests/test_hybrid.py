@@ -243,3 +243,26 @@ def test_every_target_has_a_verdict(halfwink: Halfwink) -> None:
     assert not [r["id"] for r in rows if r["verdict"] == "fails"]
     assert not [r["id"] for r in rows if r["held_out"] and r["verdict"] == "calibrated"]
     assert all(r["note"] for r in rows if r["verdict"] in ("miss", "undetermined"))
+
+
+def test_a_set_of_machines_is_compared_logged_and_replayed(
+    halfwink: Halfwink, tmp_path: Path
+) -> None:
+    log = tmp_path / "run.log"
+    words = ("-m", "six", "--load", "10", *QUICK, "-o", str(tmp_path / "out"), "-q")
+    done = halfwink("hybrid", *words, "--json")
+    assert done.status == 0, done.err
+    found = {r["technique"]: r for r in done.rows("runs")}
+    # What decides for a pair is left out.
+    assert list(found) == ["always-on", "split", "progressive"]
+    assert found["progressive"]["power_w"] < 0.5 * found["always-on"]["power_w"]
+    assert found["always-on"]["wakes_per_s"] == 0
+    ledger = {r["component"] for r in done.rows("ledger")}
+    assert ledger == {"small-1", "small-2", "small-3", "small-4", "big-1", "big-2"}
+    assert halfwink("hybrid", *words, "-t", "progressive", "--log", str(log)).status == 0
+    told = hw.replay(tmp_path / "run-progressive.log")
+    assert told.is_equal
+    assert '"place":5' in (tmp_path / "run-progressive.log").read_text()
+    refused = halfwink("hybrid", *words, "-t", "hybrid")
+    assert refused.status == 2
+    assert "found a set of 6 machines, expected a pair for `hybrid`" in refused.err

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Halfwink, undisturbed
 
-from halfwink import _core, doctor
+from halfwink import doctor
+from halfwink.live import native
 
 
 def test_measure_gives_times_or_says_what_is_missing(halfwink: Halfwink) -> None:
@@ -18,7 +20,7 @@ def test_measure_gives_times_or_says_what_is_missing(halfwink: Halfwink) -> None
     assert done.status == 0
     assert done.err == ""
     rows = done.rows("items")
-    assert [row["name"] for row in rows] == _core.measure_names()
+    assert [row["name"] for row in rows] == native.measure_names()
     for row in rows:
         if "missing" in row:
             assert row["missing"], row
@@ -27,7 +29,7 @@ def test_measure_gives_times_or_says_what_is_missing(halfwink: Halfwink) -> None
         assert ordered == sorted(ordered), row
         assert row["repetitions"] > 0
         assert math.isfinite(row["mean_ns"])
-    if len(_core.allowed_cpus()) > 1:
+    if len(os.sched_getaffinity(0)) > 1:
         assert {tuple(ratio["of"]) for ratio in done.rows("ratios")} >= {("mailbox", "cache-line")}
 
 
@@ -38,7 +40,7 @@ def test_what_takes_longer_is_measured_so(halfwink: Halfwink) -> None:
 
     def wrong(times: dict[str, Any]) -> str | None:
         in_order = times["system-call"] > times["decision"] > 0
-        if len(_core.allowed_cpus()) > 1:
+        if len(os.sched_getaffinity(0)) > 1:
             # Spinning is faster than waking, whatever the machine.
             in_order = in_order and times["mailbox"] < times["futex"]
         return None if in_order else f"{times}"
@@ -98,7 +100,7 @@ def test_idle_time_of_a_command(halfwink: Halfwink, tmp_path: Path) -> None:
 
 
 def test_doctor_has_a_line_for_all_that_a_machine_may_lack() -> None:
-    assert {name for name, _ in _core.live_features()} <= set(doctor.LIVE_FIXES)
+    assert {name for name, _ in native.live_features()} <= set(doctor.LIVE_FIXES)
 
 
 def test_doctor_knows_the_live_parts(halfwink: Halfwink) -> None:

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from conftest import Halfwink, lacking, need, undisturbed, wait_until
 
-from halfwink import _core, programs
+from halfwink import programs
 from halfwink.errors import HalfwinkError
+from halfwink.live import native
 from halfwink.live import preheat as live_preheat
 
 COMMAND = [sys.executable, "-m", "halfwink", "live", "preheat"]
@@ -35,7 +36,7 @@ def _can_preheat() -> None:
         live_preheat.preload_library()
     except HalfwinkError as error:
         lacking(str(error))
-    for what, why in _core.live_features():
+    for what, why in native.live_features():
         if what.startswith("preheat:") and why:
             lacking(f"{what}: {why}", kernel=True)
     try:
@@ -72,7 +73,7 @@ def test_what_it_is_worth(server: str) -> None:
 
     def trial() -> dict[str, Any]:
         found = live_preheat.self_test(server, rounds=150)
-        assert [table["cold"] for table in found["tables"]] == _core.PREHEAT_COLD
+        assert [table["cold"] for table in found["tables"]] == native.PREHEAT_COLD
         kinds = found["learned"]["kinds"]
         assert all(kind["kept"] <= kind["common"] <= kind["first"] for kind in kinds)
         assert found["counts"]["heard"] >= 3 * 150
@@ -157,12 +158,12 @@ def test_garbage_and_announcements(learned: Path, tmp_path: Path) -> None:
                 if n % 50 == 0:
                     wait_until(lambda: not waiting_bytes(int(number)))
         for n in range(20):
-            _core.preheat_announce(to, KEY, port, sequence=n + 1, lead_us=500)
+            native.preheat_announce(to, KEY, port, sequence=n + 1, lead_us=500)
             wait_until(lambda: not waiting_bytes(int(number)))
             time.sleep(0.003)
             assert answers(running)
-        _core.preheat_announce(to, KEY, port, sequence=3, lead_us=500)
-        _core.preheat_announce(to, b"another's key...", port, sequence=99, lead_us=500)
+        native.preheat_announce(to, KEY, port, sequence=3, lead_us=500)
+        native.preheat_announce(to, b"another's key...", port, sequence=99, lead_us=500)
         wait_until(lambda: not waiting_bytes(int(number)))
         counts = ended(daemon)
     assert counts["refused"]["malformed"] == 1000
@@ -336,7 +337,7 @@ def test_decisions_are_logged_and_replay(learned: Path, tmp_path: Path, halfwink
     with preheated(learned, tmp_path, "--log", str(log)) as (running, daemon, to):
         port = int(running.address.rpartition(":")[2])
         for n in range(10):
-            _core.preheat_announce(to, KEY, port, sequence=n + 1, lead_us=500)
+            native.preheat_announce(to, KEY, port, sequence=n + 1, lead_us=500)
             time.sleep(0.003)
             assert answers(running)
         counts = ended(daemon)

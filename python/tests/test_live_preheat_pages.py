@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from conftest import Halfwink, lacking, need, undisturbed
 
-from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.live import native
 from halfwink.live import preheat as live_preheat
 
 CLASSES = ["warm", "stopped", "dropped", "replayed", "ahead", "sham"]
@@ -23,7 +23,7 @@ def _can_drop_pages() -> None:
         live_preheat.cpus()
     except HalfwinkError as error:
         lacking(str(error))
-    for what, why in _core.live_features():
+    for what, why in native.live_features():
         if what in NEEDED and why:
             lacking(f"{what}: {why}", kernel=True)
 
@@ -59,7 +59,7 @@ def test_what_it_is_worth(server: str) -> None:
 
     def trial() -> dict[str, Any]:
         found = live_preheat.pages_self_test(server, rounds=40)
-        assert [table["kind"] for table in found["tables"]] == _core.PREHEAT_DROPS
+        assert [table["kind"] for table in found["tables"]] == native.PREHEAT_DROPS
         recorded = found["recorded"]
         assert min(recorded["dropped"]["memory"], recorded["dropped"]["files"]) > 20, recorded
         assert recorded["written"] > 0

@@ -22,9 +22,9 @@ from pathlib import Path
 import pytest
 from conftest import Halfwink, lacking
 
-from halfwink import _core
 from halfwink.bed import prototype
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.live import native
 from halfwink.models.delay_model import Calibration, fit, fit_pool, medians
 
 
@@ -39,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sizes_follow_the_bounded_pareto_law():
     low, high, mean = 6e3, 1.4e6, 40e3
     shares = [n / 20_000 for n in range(20_001)]
-    shape, sizes = _core.bounded_pareto(low, high, mean, shares)
+    shape, sizes = native.bounded_pareto(low, high, mean, shares)
     assert shape == pytest.approx(0.893, abs=5e-4)
     # Niccolini's inverse, as the specification writes it.
     for share, size in zip(shares[::500], sizes[::500], strict=True):
@@ -145,7 +145,7 @@ def synthetic(
     dice = random.Random(11)
     alpha, betas = 0.4e-3, [20e-6, 22e-6, 29e-6, 31e-6]
     quantiles = [dice.random() for _ in range(3000)]
-    _, sizes = _core.bounded_pareto(6e3, 1.4e6, 40e3, quantiles)
+    _, sizes = native.bounded_pareto(6e3, 1.4e6, 40e3, quantiles)
     points: dict[int, list[tuple[float, float]]] = {}
     for n, beta in enumerate(betas, start=1):
         points[n] = []

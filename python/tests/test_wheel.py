@@ -159,15 +159,19 @@ def test_doctor_says_what_pip_adds(installed: Installed, grown: Any) -> None:
     at = found()["recorded workloads"]
     assert str(installed.folder) in at["detail"]
     assert not at["fix"]
-    for what in ("block devices", "circuits in virtual time", "preload library"):
-        finding = found()[f"live: {what}"]
+    for what in ("live: all of it", "energy meter"):
+        finding = found()[what]
         assert (finding["present"], finding["fix"]) == (False, "pip install halfwink-live")
+    done = installed.run("halfwink", "measure")
+    assert done.returncode == 2
+    assert "is missing; run: pip install halfwink-live" in done.stderr
     assert found()["capture: sources"]["fix"] == "pip install halfwink-capture"
 
     grown("halfwink-live")
     grown("halfwink-capture")
+    listed = found()
     for what in ("block devices", "circuits in virtual time", "preload library"):
-        assert found()[f"live: {what}"]["present"], found()[f"live: {what}"]
+        assert listed[f"live: {what}"]["present"], listed[f"live: {what}"]
     for name in ("router", "steer", "block"):
         done = installed.run(f"halfwink-{name}", "--help")
         assert done.returncode == 0, done.stderr

@@ -236,8 +236,10 @@ def capture(out: Path) -> Path:
 
 
 def live(out: Path, built: Path) -> Path:
-    """Programs and preload libraries of `halfwink live`, from where cargo put them."""
+    """Programs, preload libraries and native module of `halfwink live`, as cargo built them."""
     contents = Contents()
+    module = stripped((built / "lib_live.so").read_bytes())
+    contents.add("halfwink/_live.abi3.so", module, runs=True)
     for name in LIBRARIES:
         contents.add(f"halfwink/_native/{name}", stripped((built / name).read_bytes()), runs=True)
     scripts = f"halfwink_live-{version()}.data/scripts"
@@ -245,7 +247,7 @@ def live(out: Path, built: Path) -> Path:
         contents.add(f"{scripts}/{name}", stripped((built / name).read_bytes()), runs=True)
     return addition(
         "live",
-        "Programs and preload libraries of `halfwink live`",
+        "Programs, preload libraries and native module of `halfwink live`",
         contents,
         out,
         terms="MIT OR Apache-2.0",

@@ -66,6 +66,11 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let library = library.as_ref().map_err(Clone::clone)?;
     let set = values(&config.set);
     let model = read(library, machine, &set).map_err(Error::input)?.model;
+    if !model.set().is_pair() {
+        let found = model.set().machines().len();
+        let message = format!("machine: found {machine}, a set of {found}; expected a pair");
+        return Err(Error::input(message));
+    }
     let workload = config.workload.as_deref().unwrap_or(WORKLOAD);
     let service = model.named_service(workload).map_err(Error::input)?;
     let policy = technique.steering(&model, &service).map_err(Error::input)?;

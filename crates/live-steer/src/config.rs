@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_live::program::config::{exposed, read};
+use halfwink_policy::steering::{Rest, Side};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,6 @@ use super::access::AccessLog;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
 use super::power::Power;
-use super::rest::Rest;
 
 /// A steering proxy, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -316,6 +316,15 @@ pub(super) const FIXED: [&str; 4] = ["listen", "mode", "threads", "tls"];
 type Wrong = (&'static str, String);
 
 impl Config {
+    /// Returns the description of a machine.
+    pub fn machine(&self, side: Side) -> &Machine {
+        if side == Side::Small {
+            &self.small
+        } else {
+            &self.big
+        }
+    }
+
     /// Reads a description, for this machine: it may have a descriptor for each connection.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use halfwink_eventlog::Header;
-use halfwink_policy::steering::{Event, Side, SteeringPolicy};
+use halfwink_policy::steering::{Event, Rest, Side, SteeringPolicy};
 use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 use tokio::sync::{oneshot, Notify};
@@ -13,7 +13,6 @@ use tokio::sync::{oneshot, Notify};
 use super::machine::{Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
 use super::power::Wanted;
-use super::rest::Rest;
 use super::steps::{Inner, Placed};
 use super::EventLog;
 
@@ -100,8 +99,8 @@ impl Dispatch {
         drop(inner);
         if ring != [false; 3] {
             for side in Side::BOTH {
-                if ring[side as usize] {
-                    self.changed[side as usize].notify_one();
+                if ring[side.index_in_pair()] {
+                    self.changed[side.index_in_pair()].notify_one();
                 }
             }
             if ring[2] {
@@ -147,7 +146,7 @@ impl Dispatch {
     /// its sleep is put off.
     pub fn state(&self, side: Side) -> (State, Wanted) {
         let inner = self.lock();
-        let machine = &inner.machines[side as usize];
+        let machine = &inner.machines[side.index_in_pair()];
         let held = machine.is_held(self.now());
         (if held { State::Asleep } else { machine.state }, machine.wanted)
     }
@@ -155,7 +154,7 @@ impl Dispatch {
     /// Returns the time for which a machine that goes down stays on, if its sleep is put off.
     pub fn held(&self, side: Side) -> Option<Duration> {
         let inner = self.lock();
-        let machine = &inner.machines[side as usize];
+        let machine = &inner.machines[side.index_in_pair()];
         let left = machine.held.0.saturating_sub(self.now().0);
         let held = machine.state == State::GoingDown && left > 0;
         held.then(|| Duration::from_nanos(left.div_ceil(1000)))
@@ -165,7 +164,7 @@ impl Dispatch {
     /// succeeded.
     pub fn asleep(&self, side: Side, well: bool) {
         self.with(|inner, now| {
-            let machine = &mut inner.machines[side as usize];
+            let machine = &mut inner.machines[side.index_in_pair()];
             machine.counts.power_failures += u64::from(!well);
             if machine.state != State::GoingDown {
                 return;
@@ -180,18 +179,18 @@ impl Dispatch {
                 machine.insomniac = !well;
                 inner.tell(now, Event::Asleep { side });
             }
-            inner.ring[side as usize] = true;
+            inner.ring[side.index_in_pair()] = true;
         });
     }
 
     /// Records that it serves after a request to wake.
     pub fn awake(&self, side: Side) {
         self.with(|inner, now| {
-            let machine = &mut inner.machines[side as usize];
+            let machine = &mut inner.machines[side.index_in_pair()];
             if machine.state == State::Waking && machine.wanted == Wanted::Asleep {
                 // A policy that has just begun wants it so, and counts it as going down.
                 machine.become_(now, State::GoingDown);
-                inner.ring[side as usize] = true;
+                inner.ring[side.index_in_pair()] = true;
             } else if machine.state == State::Waking {
                 machine.become_(now, State::On);
                 inner.tell(now, Event::Awake { side });
@@ -208,15 +207,15 @@ impl Dispatch {
 
     /// Counts a failure to wake it.
     pub fn power_failed(&self, side: Side) {
-        self.with(|inner, _| inner.machines[side as usize].counts.power_failures += 1);
+        self.with(|inner, _| inner.machines[side.index_in_pair()].counts.power_failures += 1);
     }
 
     /// A lost machine serves again.
     pub fn back(&self, side: Side) {
         self.with(|inner, now| {
-            if inner.machines[side as usize].state == State::Lost {
-                inner.machines[side as usize].become_(now, State::On);
-                inner.machines[side as usize].wanted = Wanted::Awake;
+            if inner.machines[side.index_in_pair()].state == State::Lost {
+                inner.machines[side.index_in_pair()].become_(now, State::On);
+                inner.machines[side.index_in_pair()].wanted = Wanted::Awake;
                 inner.tell(now, Event::Back { side });
                 inner.admit(side, now);
             }
@@ -227,20 +226,20 @@ impl Dispatch {
     pub fn connected(&self, side: Side, well: bool) -> bool {
         self.with(|inner, now| {
             let fall = inner.fall;
-            let machine = &mut inner.machines[side as usize];
+            let machine = &mut inner.machines[side.index_in_pair()];
             machine.counts.connections += u64::from(well);
             machine.failures = if well { 0 } else { machine.failures + 1 };
             if machine.state == State::On && machine.failures >= fall {
                 inner.lose(side, now);
             }
-            inner.machines[side as usize].state == State::Lost
+            inner.machines[side.index_in_pair()].state == State::Lost
         })
     }
 
     /// One of its attempts failed.
     pub fn failed(&self, side: Side, retried: bool) {
         self.with(|inner, _| {
-            let counts = &mut inner.machines[side as usize].counts;
+            let counts = &mut inner.machines[side.index_in_pair()].counts;
             counts.failed += 1;
             counts.retried += u64::from(retried);
         });
@@ -249,19 +248,19 @@ impl Dispatch {
     /// Since when it is on, if it is.
     pub fn on_since(&self, side: Side) -> Option<Instant> {
         let inner = self.lock();
-        let machine = &inner.machines[side as usize];
+        let machine = &inner.machines[side.index_in_pair()];
         let since = std::time::Duration::from_nanos(machine.on_since.0 / 1000);
         (machine.state == State::On).then(|| self.start + since)
     }
 
     /// Returns whether requests wait for it.
     pub fn has_waiting(&self, side: Side) -> bool {
-        !self.lock().machines[side as usize].queue.is_empty()
+        !self.lock().machines[side.index_in_pair()].queue.is_empty()
     }
 
     /// Returns whether it cannot be reached.
     pub fn is_lost(&self, side: Side) -> bool {
-        self.lock().machines[side as usize].state == State::Lost
+        self.lock().machines[side.index_in_pair()].state == State::Lost
     }
 
     /// Other bounds and watts; `policy`: another policy, which takes over what is there, and what
@@ -300,7 +299,7 @@ impl Ticket {
         self.over = true;
         let (side, epoch, came) = (self.side, self.epoch, self.came);
         let placed = self.dispatch.with(|inner, now| {
-            inner.machines[side as usize].counts.resteered += 1;
+            inner.machines[side.index_in_pair()].counts.resteered += 1;
             inner.leave(side, epoch, came, now);
             inner.arrive(came, now)
         });
@@ -314,7 +313,7 @@ impl Drop for Ticket {
             let (side, epoch, came, served) = (self.side, self.epoch, self.came, self.served);
             self.dispatch.with(|inner, now| {
                 inner.total.record(Time(now.0 - came.0));
-                inner.machines[side as usize].counts.served += u64::from(served);
+                inner.machines[side.index_in_pair()].counts.served += u64::from(served);
                 inner.leave(side, epoch, came, now);
             });
         }

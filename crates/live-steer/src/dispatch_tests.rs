@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use halfwink_eventlog::{
     replay_log, replayer, Contradiction, Ended, Family, Footer, Header, Live, Reader, Report,
 };
-use halfwink_policy::steering::{Side, SteeringPolicy, Threshold, ThresholdParameters};
+use halfwink_policy::steering::{Rest, Side, SteeringPolicy, Threshold, ThresholdParameters};
 
 use super::dispatch::{Dispatch, Place, Ticket, Waiting};
 use super::machine::{Machine, Refusal};
 use super::meter::{State, Watts};
 use super::power::Wanted;
-use super::rest::Rest;
 
 fn policy(threshold: u32) -> SteeringPolicy {
     Box::new(Threshold::new(ThresholdParameters::published(threshold)))

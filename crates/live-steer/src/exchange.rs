@@ -163,7 +163,7 @@ impl Lane {
         };
         // Here, and not while it waits: a machine that sleeps, or whose workers are all busy, has
         // nothing to load for yet.
-        if let Some(announcer) = &config.announcers[ticket.side as usize] {
+        if let Some(announcer) = &config.announcers[ticket.side.index_in_pair()] {
             announcer.tell();
         }
         Ok(ticket)
@@ -203,7 +203,7 @@ impl Lane {
     fn idle(&self, side: Side, config: &Config, generation: u64) -> Option<Conn> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let most = ms(config.limits.idle_timeout_ms);
-        while let Some(idle) = pool[side as usize].pop() {
+        while let Some(idle) = pool[side.index_in_pair()].pop() {
             let fresh = idle.generation == generation && idle.since.elapsed() < most;
             if fresh && idle.conn.io.is_quiet() {
                 return Some(idle.conn);
@@ -218,8 +218,8 @@ impl Lane {
             return;
         }
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool[side as usize].len() < config.limits.pool {
-            pool[side as usize].push(Idle { conn, generation, since: Instant::now() });
+        if pool[side.index_in_pair()].len() < config.limits.pool {
+            pool[side.index_in_pair()].push(Idle { conn, generation, since: Instant::now() });
         }
     }
 
@@ -232,10 +232,7 @@ impl Lane {
     /// A new connection to a machine. Where this process has no descriptor for it, it waits for one
     /// as long as for a connection.
     pub async fn connect(&self, side: Side, config: &Config) -> Result<Conn, Unmade> {
-        let address = match side {
-            Side::Small => &config.small.address,
-            Side::Big => &config.big.address,
-        };
+        let address = &config.machine(side).address;
         let patience = ms(config.limits.connect_timeout_ms);
         let until = Instant::now() + patience;
         loop {

@@ -23,7 +23,7 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
     loop {
         let config = shared.config();
         let (state, wanted) = shared.dispatch.state(side);
-        let changed = shared.dispatch.changed[side as usize].notified();
+        let changed = shared.dispatch.changed[side.index_in_pair()].notified();
         match state {
             State::GoingDown => go_down(&shared, &config, side).await,
             State::Waking => wake(&shared, &config, side).await,
@@ -72,20 +72,13 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
     }
 }
 
-fn machine(config: &Config, side: Side) -> &Machine {
-    match side {
-        Side::Small => &config.small,
-        Side::Big => &config.big,
-    }
-}
-
 async fn look(config: &Config, side: Side) -> Result<(), Unwell> {
     let health = &config.health;
-    probe(&machine(config, side).address, health.path.as_deref(), ms(health.timeout_ms)).await
+    probe(&config.machine(side).address, health.path.as_deref(), ms(health.timeout_ms)).await
 }
 
 async fn go_down(shared: &Shared, config: &Config, side: Side) {
-    let machine = machine(config, side);
+    let machine = config.machine(side);
     let done = turn(shared, machine, Wanted::Asleep).await;
     if let Err(why) = &done {
         shared.say(side, &format!("cannot sleep: {why}"));
@@ -108,7 +101,7 @@ async fn turn(shared: &Shared, machine: &Machine, wanted: Wanted) -> Result<(), 
 
 /// Wakes a machine: it is awake once it answers.
 async fn wake(shared: &Shared, config: &Config, side: Side) {
-    let machine = machine(config, side);
+    let machine = config.machine(side);
     let mut until = Instant::now() + ms(machine.wake_timeout_ms);
     let mut found = turn(shared, machine, Wanted::Awake).await;
     if found.is_err() {
@@ -151,7 +144,7 @@ async fn wake(shared: &Shared, config: &Config, side: Side) {
 
 /// A lost machine was asked to wake once more.
 async fn again(shared: &Shared, config: &Config, side: Side) {
-    let machine = machine(config, side);
+    let machine = config.machine(side);
     if let Err(why) = turn(shared, machine, Wanted::Awake).await {
         shared.dispatch.power_failed(side);
         shared.say(side, &format!("cannot wake: {why}"));
@@ -180,7 +173,7 @@ pub async fn keep_time(shared: Arc<Shared>) {
 pub async fn wake_all(shared: &Shared) {
     let config = shared.config();
     for side in Side::BOTH {
-        let machine = machine(&config, side);
+        let machine = config.machine(side);
         if shared.dispatch.state(side).0 != State::On {
             if let Err(why) = machine.power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
                 shared.say(side, &format!("cannot wake at the end: {why}"));

@@ -46,7 +46,6 @@ mod pace;
 mod pipe;
 mod power;
 mod report;
-mod rest;
 #[cfg(test)]
 mod rest_tests;
 mod shared;

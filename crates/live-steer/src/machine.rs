@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use halfwink_policy::steering::{Budget, Rest};
 use halfwink_units::Time;
 use tokio::sync::oneshot;
 
 use super::meter::{Meter, State, Watts};
 use super::power::Wanted;
-use super::rest::{Budget, Rest};
 
 /// Decision on a request that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

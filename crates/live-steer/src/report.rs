@@ -130,10 +130,10 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
     let addresses = [config.small.address.to_string(), config.big.address.to_string()];
     let read = |inner: &mut super::steps::Inner, now| {
         let machines = Side::BOTH.map(|side| {
-            let machine = &mut inner.machines[side as usize];
+            let machine = &mut inner.machines[side.index_in_pair()];
             machine.book(now);
             MachineReport {
-                address: addresses[side as usize].clone(),
+                address: addresses[side.index_in_pair()].clone(),
                 state: if machine.is_held(now) { State::On } else { machine.state },
                 in_service: machine.in_service,
                 waiting: machine.queue.len(),
@@ -141,7 +141,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
                 residency: machine.meter.residency(),
             }
         });
-        let meters = Side::BOTH.map(|side| inner.machines[side as usize].meter.clone());
+        let meters = Side::BOTH.map(|side| inner.machines[side.index_in_pair()].meter.clone());
         (now, inner.queueing.clone(), inner.total.clone(), machines, meters)
     };
     let ((now, queueing, total, machines, meters), length) =

@@ -1,12 +1,11 @@
 //! Machines whose sleep is put off, without sockets and clocks.
 
-use halfwink_policy::steering::{Side, Threshold, ThresholdParameters};
+use halfwink_policy::steering::{Rest, Side, Threshold, ThresholdParameters};
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::machine::Machine;
 use super::meter::{State, Watts};
-use super::rest::Rest;
 use super::steps::{Inner, Placed};
 
 fn s(seconds: u64) -> Time {
@@ -23,7 +22,7 @@ fn pair(rest: Rest) -> Inner {
 }
 
 fn big(inner: &mut Inner) -> &mut Machine {
-    &mut inner.machines[Side::Big as usize]
+    &mut inner.machines[Side::Big.index_in_pair()]
 }
 
 /// A request on each machine; that of the big one wakes it if it has to.

@@ -66,7 +66,7 @@ impl Inner {
     }
 
     fn of(&mut self, side: Side) -> &mut Machine {
-        &mut self.machines[side as usize]
+        &mut self.machines[side.index_in_pair()]
     }
 
     /// Does what the policy asks for at its start.
@@ -153,7 +153,7 @@ impl Inner {
     }
 
     fn wake(&mut self, side: Side, now: Time) {
-        self.ring[side as usize] = true;
+        self.ring[side.index_in_pair()] = true;
         let machine = self.of(side);
         machine.counts.wakes += 1;
         machine.wanted = Wanted::Awake;
@@ -172,7 +172,7 @@ impl Inner {
     }
 
     fn sleep(&mut self, side: Side, now: Time) {
-        self.ring[side as usize] = true;
+        self.ring[side.index_in_pair()] = true;
         let machine = self.of(side);
         machine.counts.sleeps += 1;
         machine.wanted = Wanted::Asleep;
@@ -229,7 +229,7 @@ impl Inner {
             self.tell(now, Event::Finish { side, latency: Time(now.0 - came.0) });
         } else {
             machine.stray -= 1;
-            self.ring[side as usize] |= machine.stray == 0;
+            self.ring[side.index_in_pair()] |= machine.stray == 0;
         }
         self.admit(side, now);
     }
@@ -277,7 +277,7 @@ impl Inner {
         }
         machine.become_(now, State::Lost);
         machine.counts.losses += 1;
-        self.ring[side as usize] = true;
+        self.ring[side.index_in_pair()] = true;
         self.tell(now, Event::Lost { side });
         for waiter in std::mem::take(&mut self.of(side).queue) {
             self.of(side).counts.resteered += 1;

@@ -104,6 +104,8 @@ pub(crate) struct Books {
     pub(crate) cores: Vec<Account>,
     /// Power of each kind.
     power: Vec<Power>,
+    /// Power of each kind on cores of the kernel, and the number of the first of them.
+    kernel: (Vec<Power>, usize),
     names: Vec<&'static str>,
 }
 
@@ -113,15 +115,27 @@ impl Books {
         slices: usize,
         cores: usize,
         power: Vec<Power>,
+        kernel: (Vec<Power>, usize),
         names: Vec<&'static str>,
     ) -> Books {
         let account = Account::new(&window, power.len());
-        Books { window, slices: vec![0; slices], cores: vec![account; cores], power, names }
+        let (slices, cores) = (vec![0; slices], vec![account; cores]);
+        Books { window, slices, cores, power, kernel, names }
+    }
+
+    #[inline]
+    fn power(&self, core: usize) -> &[Power] {
+        let (power, first) = &self.kernel;
+        if core < *first {
+            &self.power
+        } else {
+            power
+        }
     }
 
     #[inline]
     pub(crate) fn post(&mut self, core: usize, kind: usize, from: Time, to: Time) {
-        let with = (kind, self.power[kind]);
+        let with = (kind, self.power(core)[kind]);
         self.cores[core].post(&self.window, &mut self.slices, with, from, to);
     }
 
@@ -135,7 +149,7 @@ impl Books {
         for (n, core) in self.cores.iter().enumerate() {
             let id = ledger.component(format!("core{n}"), core.meter(&self.window));
             let mut post = |kind: usize, state, mode, reason, time: Time| {
-                let energy = self.power[kind] * time;
+                let energy = self.power(n)[kind] * time;
                 ledger.post(id, State(state), Cause { mode, reason }, Row { time, energy });
             };
             let requests = core.time(REQUEST);
@@ -168,7 +182,7 @@ mod tests {
 
     fn closes(spans: &[(usize, u64, u64)]) -> Result<Vec<u128>, Imbalance> {
         let power = vec![Power(2); IDLE + 1];
-        let mut books = Books::new(WINDOW, 4, 1, power, vec!["poll"]);
+        let mut books = Books::new(WINDOW, 4, 1, power, (Vec::new(), 1), vec!["poll"]);
         for &(kind, from, to) in spans {
             books.post(0, kind, Time(from), Time(to));
         }

@@ -32,9 +32,14 @@ pub(crate) struct Job {
 
 impl Offload {
     /// Returns none if the kernel code of this profile stays where it is.
-    pub(crate) fn new(profile: &Profile, first: usize, workers: u32) -> Option<Offload> {
+    pub(crate) fn new(
+        profile: &Profile,
+        slowdown: f64,
+        first: usize,
+        workers: u32,
+    ) -> Option<Offload> {
         let moved = profile.variant.moved?;
-        let per_work = profile.visit_share()?;
+        let per_work = profile.visit_share()? * slowdown;
         Some(Offload { first, visits: moved.visits, per_work, workers })
     }
 

@@ -256,8 +256,8 @@ pub fn simulate(
     let offload = offload((machine, profile), options)?;
     let mut sockets = Sockets::new(machine, package, &window);
     let preheating = plan.announce.map(|announce| preheating((machine, profile), announce));
-    let mut cores = cores((machine, profile), &window, make, preheating);
     let serving = offload.map_or(machine.cores(), |offload| offload.first);
+    let mut cores = cores((machine, profile), (&window, serving), make, preheating);
     let mut source = source((machine, profile), arrivals, options, (plan.announce, serving));
     let is_apart = plan.dispatch == Dispatch::Hash
         && !sockets.can_sleep()
@@ -294,7 +294,8 @@ fn offload(
             "{kernel} cores for kernel code that moves, expected 1 to {most}"
         )));
     }
-    Ok(Offload::new(profile, all - kernel, options.workers))
+    let slowdown = machine.spec().kernel_cores.slowdown;
+    Ok(Offload::new(profile, slowdown, all - kernel, options.workers))
 }
 
 /// Draws the work of a load and does nothing with it; how many pieces there are.
@@ -377,7 +378,7 @@ fn preheating((machine, profile): (&Machine, &Profile), announce: Announce) -> P
 
 fn cores<'a>(
     (machine, profile): (&'a Machine, &Profile),
-    window: &Window,
+    (window, serving): (&Window, usize),
     make: MakeIdler,
     preheating: Option<Preheating>,
 ) -> Cores<'a> {
@@ -401,7 +402,9 @@ fn cores<'a>(
         apart: us(profile.spec().apart_us),
         ..Tally::default()
     };
-    let books = Books::new(*window, SLICES, count, power, names);
+    let times = machine.spec().kernel_cores.power;
+    let kernel = power.iter().map(|power| Power::from_w(power.as_w() * times)).collect();
+    let books = Books::new(*window, SLICES, count, power, (kernel, serving), names);
     let governors = (0..count).map(|n| Governor::new(make(n))).collect();
     let extra = |state: &halfwink_techniques::node::machine::State| {
         profile.extra(&state.loses).unwrap_or(Time::ZERO)

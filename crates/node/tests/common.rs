@@ -6,7 +6,7 @@ use halfwink_node::{simulate, Options, Profile, ProfileSpec, Run};
 use halfwink_policy::gating::{AlwaysOn, Costs, IdleGate, IdleMenu, IdleMenuParameters, Slots};
 use halfwink_policy::scaling::{self, Depth, IdleParameters, IdleStates, Menu};
 use halfwink_techniques::node::machine::{
-    CorePower, IdleState, Kernel, Layout, PackageState, Scope, Shared, Spec,
+    CorePower, IdleState, Kernel, KernelCores, Layout, PackageState, Scope, Shared, Spec,
 };
 use halfwink_techniques::node::{Idler, Machine, Plan};
 use halfwink_units::{PowerBasis, Time};
@@ -52,6 +52,7 @@ pub fn spec(cores: u32) -> Spec {
             shares: vec![0.5],
             proposed: true,
         }],
+        kernel_cores: KernelCores::default(),
         kernel: Kernel {
             tick_us: 4000.0,
             tick_work_us: 1.0,

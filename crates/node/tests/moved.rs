@@ -60,6 +60,35 @@ fn alone_a_request_takes_its_parts_its_visits_and_their_wake_ups() {
 }
 
 #[test]
+fn slower_kernel_cores_take_so_much_longer_for_each_visit() {
+    let mut machine = spec(4);
+    machine.kernel_cores.slowdown = 1.6;
+    let (plan, load) = (Plan::default(), EVENLY(10.0));
+    let found = run(machine, &moving(3.0, 2.5), &load, &plan, in_c1, with(1, 2000));
+    let (mean, _) = mean_us(&found);
+    assert!((mean - (10.0 + 3.0 * 2.5 * 1.6)).abs() < 1e-3, "{mean}");
+}
+
+#[test]
+fn cheaper_kernel_cores_change_their_own_energy_and_nothing_else() {
+    let play = |power| {
+        let mut machine = spec(4);
+        machine.kernel_cores.power = power;
+        let (plan, load) = (Plan::default(), AT_RANDOM(1e4));
+        run(machine, &moving(2.0, 2.5), &load, &plan, in_c6, with(1, 50_000))
+    };
+    let (same, cheap) = (play(1.0), play(0.25));
+    assert_eq!(format!("{:?}", same.tally), format!("{:?}", cheap.tally));
+    let energy = |run: &Run, core: &str| {
+        let rows = run.books.named_rows().filter(|(component, ..)| *component == core);
+        rows.map(|(_, _, _, row)| row.energy.as_j()).sum::<f64>()
+    };
+    assert_eq!(energy(&cheap, "core2"), energy(&same, "core2"));
+    let share = energy(&cheap, "core3") / energy(&same, "core3");
+    assert!((share - 0.25).abs() < 1e-6, "{share} of the energy");
+}
+
+#[test]
 fn fractions_of_a_visit_are_the_mean_and_take_the_time_and_the_power_of_the_profile() {
     let found = play(4, &moving(2.4, 2.5), &EVENLY(10_000.0), in_c1, with(1, 200_000));
     let (kernel, busy) = found.os_cores;

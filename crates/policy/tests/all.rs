@@ -24,4 +24,5 @@ mod segregation_decisions;
 mod steering_decisions;
 mod steering_others;
 mod steering_progressive_backup;
+mod steering_sets;
 mod switching_decisions;

@@ -85,7 +85,7 @@ impl Proxy {
         match action {
             Action::Send { side } => {
                 self.sent += 1;
-                self.at[side as usize] += 1;
+                self.at[side.index()] += 1;
             }
             Action::Wake { side } => self.next.push(Event::Awake { side }),
             Action::Sleep { side } => self.next.push(Event::Asleep { side }),
@@ -109,8 +109,8 @@ fn steer(name: &str, policy: SteeringPolicy, seed: u64) -> u64 {
         let side = [Side::Small, Side::Big][random.below(2) as usize];
         let event = match (it.next.pop(), random.below(2)) {
             (Some(done), _) => done,
-            (None, 0) if it.at[side as usize] > 0 => {
-                it.at[side as usize] -= 1;
+            (None, 0) if it.at[side.index()] > 0 => {
+                it.at[side.index()] -= 1;
                 Event::Finish { side, latency: Time(random.below(HOUR)) }
             }
             _ => Event::Arrive,

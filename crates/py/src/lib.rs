@@ -1,36 +1,19 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
+mod calibrated;
 mod capping;
 mod circuits;
 mod idle;
 mod inputs;
 mod library;
-#[cfg(feature = "live")]
-mod live;
-#[cfg(feature = "live")]
-mod live_calibrate;
-#[cfg(feature = "live")]
-mod live_circuits;
-#[cfg(feature = "live")]
-mod live_preheat;
-#[cfg(feature = "live")]
-mod live_router;
-#[cfg(feature = "live")]
-mod live_steer;
 mod pdn;
 mod planning;
-#[cfg(feature = "live")]
-mod programs;
-#[cfg(feature = "live")]
-mod prototype;
 mod resctrl;
 mod router;
 mod sample;
 mod server;
 mod switching;
 mod trace;
-#[cfg(feature = "live")]
-mod traffic;
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -73,36 +56,5 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inputs::read_input, module)?)?;
     resctrl::register(module)?;
     trace::register(module)?;
-    live_parts(module)
-}
-
-#[cfg(feature = "live")]
-fn live_parts(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("LIVE", true)?;
-    module.add_class::<live_router::LiveRouter>()?;
-    module.add_class::<programs::Metrics>()?;
-    module.add_class::<live_steer::LiveSteer>()?;
-    module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
-    live::register(module)?;
-    live_calibrate::register(module)?;
-    live_circuits::register(module)?;
-    live_preheat::register(module)?;
-    prototype::register(module)?;
-    traffic::register(module)
-}
-
-/// Says what is missing when it is asked for, as its absence would be a traceback.
-#[cfg(not(feature = "live"))]
-fn live_parts(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    #[pyfunction]
-    fn __getattr__(name: &str) -> PyResult<()> {
-        if name.starts_with('_') {
-            return Err(pyo3::exceptions::PyAttributeError::new_err(name.to_owned()));
-        }
-        Err(HalfwinkError::new_err(format!(
-            "this build of halfwink has no live parts ({name}); build it with the feature `live`"
-        )))
-    }
-    module.add("LIVE", false)?;
-    module.add_function(wrap_pyfunction!(__getattr__, module)?)
+    calibrated::register(module)
 }

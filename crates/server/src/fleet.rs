@@ -11,7 +11,6 @@ use rand::RngExt;
 
 use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
 use crate::server::{Misled, Server, Tally};
-use crate::station::Spent;
 use halfwink_arrivals::Arrivals;
 
 /// Which server of a fleet a request goes to.
@@ -40,8 +39,8 @@ pub struct FleetRun {
     pub duration: Time,
     /// Counters of requests.
     pub tally: Tally,
-    /// Use of all machines of a kind, the small ones first.
-    pub machines: [MachineUse; 2],
+    /// Use of all machines of a place, in the order of the set.
+    pub machines: Vec<MachineUse>,
     /// Energy of each server, in joules.
     pub energy_j: Vec<f64>,
     /// Parts of the run, if they were requested.
@@ -51,7 +50,7 @@ pub struct FleetRun {
 /// Makes the policy of a server, by its number.
 pub type MakePolicy<'a> = &'a (dyn Fn(u32) -> SteeringPolicy + Sync);
 
-/// Plays arrivals against `servers` pairs of machines, each with a policy of its own.
+/// Plays arrivals against `servers` sets of machines, each with a policy of its own.
 ///
 /// Where the choice does not depend on what servers do, they are played on all host cores. The
 /// result does not depend on how many there are.
@@ -121,7 +120,7 @@ impl FleetRun {
     }
 }
 
-fn add(to: &mut [MachineUse; 2], more: &[MachineUse; 2]) {
+fn add(to: &mut [MachineUse], more: &[MachineUse]) {
     for (sum, more) in to.iter_mut().zip(more) {
         for (state, span) in sum.state_s.iter_mut().zip(more.state_s) {
             *state += span;
@@ -162,7 +161,9 @@ impl Door {
 /// Some servers of a fleet.
 struct Fleet<'a> {
     servers: Vec<Server<'a>>,
-    books: Vec<Accounts>,
+    books: Vec<Accounts<'a>>,
+    /// Machines of each server.
+    machines: usize,
     /// Present simulated time.
     now: Time,
     /// Time at which the accounts were opened.
@@ -185,14 +186,16 @@ impl<'a> Fleet<'a> {
         let server = |n: u32| Server::new(model, service, policy(n), seed, &format!("server{n}."));
         let servers: Vec<Server> = numbers.map(server).collect();
         let books = vec![Accounts::new(model); servers.len()];
+        let machines = model.set().machines().len();
         Fleet {
             servers,
             books,
+            machines,
             now: Time::ZERO,
             begun: Time::ZERO,
             start: Time::ZERO,
-            tally: Tally::default(),
-            whole: Tally::default(),
+            tally: Tally::of(machines),
+            whole: Tally::of(machines),
             slots: Vec::new(),
         }
     }
@@ -278,21 +281,21 @@ impl<'a> Fleet<'a> {
         for server in &mut self.servers {
             server.take(self.now, &mut self.tally)?;
         }
-        self.tally = Tally::default();
+        self.tally.take();
         (self.begun, self.start) = (self.now, self.now);
         Ok(())
     }
 
     /// Closes a part of the run.
     fn part(&mut self, end: Time, keep: bool) -> Result<(), Misled> {
-        let mut machines = [MachineUse::default(); 2];
+        let mut machines = vec![MachineUse::default(); self.machines];
         for (server, books) in self.servers.iter_mut().zip(&mut self.books) {
-            let spent: [Spent; 2] = server.take(end, &mut self.tally)?;
+            let spent = server.take(end, &mut self.tally)?;
             books.add(&spent);
-            add(&mut machines, &spent.map(|spent| machine_use(&spent)));
+            add(&mut machines, &spent.iter().map(machine_use).collect::<Vec<_>>());
         }
         let (start, span) = (self.start, end - self.start);
-        let tally = std::mem::take(&mut self.tally);
+        let tally = self.tally.take();
         self.whole.add(&tally);
         self.start = end;
         if keep && span > Time::ZERO {
@@ -306,15 +309,15 @@ impl<'a> Fleet<'a> {
         self.part(end, slots)?;
         self.servers.iter_mut().try_for_each(Server::verify)?;
         let duration = end - self.begun;
-        let mut machines = [MachineUse::default(); 2];
+        let mut machines = vec![MachineUse::default(); self.machines];
         let mut energy_j = Vec::with_capacity(self.books.len());
         for books in &self.books {
             books.close(duration)?;
             let each = books.machines();
-            energy_j.push(each[0].energy_j + each[1].energy_j);
+            energy_j.push(each.iter().map(|machine| machine.energy_j).sum());
             add(&mut machines, &each);
         }
-        let tally = std::mem::take(&mut self.whole);
+        let tally = self.whole.take();
         Ok(FleetRun { duration, tally, machines, energy_j, slots: std::mem::take(&mut self.slots) })
     }
 }

@@ -6,7 +6,7 @@ use halfwink_engine::{
     State as StateName,
 };
 use halfwink_policy::steering::SteeringPolicy;
-use halfwink_techniques::server::{MachineModel, Model, Service};
+use halfwink_techniques::server::{Model, Service, Set};
 use halfwink_units::{Energy, Time};
 
 use crate::server::{Misled, Server, Tally};
@@ -89,8 +89,8 @@ pub struct Slot {
     pub span: Time,
     /// Counters of requests.
     pub tally: Tally,
-    /// Use of each machine, the small one first.
-    pub machines: [MachineUse; 2],
+    /// Use of each machine, in the order of the set.
+    pub machines: Vec<MachineUse>,
 }
 
 /// Requests between two looks at the control: less than a millisecond of host time.
@@ -103,8 +103,8 @@ pub struct Run {
     pub duration: Time,
     /// Counters of requests.
     pub tally: Tally,
-    /// Use of each machine, the small one first.
-    pub machines: [MachineUse; 2],
+    /// Use of each machine, in the order of the set.
+    pub machines: Vec<MachineUse>,
     /// Parts of the run, if they were requested.
     pub slots: Vec<Slot>,
     /// Precision of the results, if it was requested.
@@ -156,27 +156,22 @@ impl Run {
     pub fn energy_per_request_j(&self) -> f64 {
         self.energy_j() / self.finished().max(1) as f64
     }
-
-    /// Share of requests that were sent to the big machine.
-    #[must_use]
-    pub fn big_share(&self) -> f64 {
-        self.tally.sent[1] as f64 / (self.tally.arrived.max(1)) as f64
-    }
 }
 
-/// Accounts of machines of both kinds.
+/// Accounts of all machines of a set.
 #[derive(Clone, Debug)]
-pub(crate) struct Accounts {
-    models: [MachineModel; 2],
-    sums: [Spent; 2],
+pub(crate) struct Accounts<'a> {
+    set: &'a Set,
+    sums: Vec<Spent>,
 }
 
-impl Accounts {
-    pub(crate) fn new(model: &Model) -> Accounts {
-        Accounts { models: model.machines(), sums: [Spent::default(); 2] }
+impl Accounts<'_> {
+    pub(crate) fn new(model: &Model) -> Accounts<'_> {
+        let set = model.set();
+        Accounts { set, sums: vec![Spent::default(); set.machines().len()] }
     }
 
-    pub(crate) fn add(&mut self, spent: &[Spent; 2]) {
+    pub(crate) fn add(&mut self, spent: &[Spent]) {
         for (sum, more) in self.sums.iter_mut().zip(spent) {
             for (state, span) in sum.states.iter_mut().zip(more.states) {
                 *state += span;
@@ -191,17 +186,16 @@ impl Accounts {
         self.sums.iter().map(|sum| sum.energy).sum()
     }
 
-    pub(crate) fn machines(&self) -> [MachineUse; 2] {
-        self.sums.map(|sum| machine_use(&sum))
+    pub(crate) fn machines(&self) -> Vec<MachineUse> {
+        self.sums.iter().map(machine_use).collect()
     }
 
     /// The meters ran as power changed; rows are summed up from times in states and from what
     /// requests were served for.
     pub(crate) fn close(&self, duration: Time) -> Result<Closed, Imbalance> {
         let mut ledger = Ledger::new();
-        for (name, (m, spent)) in
-            ["small", "big"].into_iter().zip(self.models.iter().zip(&self.sums))
-        {
+        let models = self.set.machines().iter();
+        for (name, (m, spent)) in self.set.names().iter().zip(models.zip(&self.sums)) {
             let meter = Row { time: duration, energy: spent.energy };
             let id = ledger.component(name, meter);
             for (state, span) in State::ALL.into_iter().zip(spent.states) {
@@ -232,7 +226,7 @@ pub(crate) fn machine_use(spent: &Spent) -> MachineUse {
     }
 }
 
-/// Plays arrivals against one pair of machines under a policy.
+/// Plays arrivals against one set of machines under a policy.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -261,7 +255,8 @@ pub fn simulate_controlled(
     arrivals.check().map_err(RunError::Arrivals)?;
     let mut draw = arrivals.draw(options.seed, "");
     let mut server = Server::new(model, service, policy, options.seed, "");
-    let mut play = Play { start: Time::ZERO, tally: Tally::default(), books: Accounts::new(model) };
+    let counters = || Tally::of(model.set().machines().len());
+    let mut play = Play { start: Time::ZERO, tally: counters(), books: Accounts::new(model) };
     for count in 0..options.warm_up {
         let Some((at, size)) = draw.next() else { break };
         if count % LOOK == 0 {
@@ -272,8 +267,8 @@ pub fn simulate_controlled(
     }
     let start = play.start;
     server.take(start, &mut play.tally)?;
-    play.tally = Tally::default();
-    let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
+    play.tally.take();
+    let (mut now, mut tally, mut slots) = (start, counters(), Vec::new());
     // Slots and intervals close accounts themselves.
     let cut = options.slot.is_none() && options.goal.is_none();
     let (mut pieces, mut arrived) = (Pieces::default(), 0);
@@ -336,14 +331,14 @@ pub fn draw(service: &Service, arrivals: &Arrivals, most: u64, seed: u64) -> Res
 }
 
 /// A run's parts, one after the other.
-struct Play {
+struct Play<'a> {
     /// Begin of the next part.
     start: Time,
     tally: Tally,
-    books: Accounts,
+    books: Accounts<'a>,
 }
 
-impl Play {
+impl Play<'_> {
     /// The parts that end before then.
     #[inline]
     fn parts_until(
@@ -373,7 +368,7 @@ impl Play {
     fn look(&mut self, server: &mut Server, now: Time, watch: &mut Watch) -> Result<bool, Misled> {
         let spent = server.take(now, &mut self.tally)?;
         self.books.add(&spent);
-        let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
+        let energy_j = spent.iter().map(|spent| spent.energy.as_j()).sum();
         let latencies = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
         watch.interval(now, energy_j, &latencies);
         Ok(watch.is_done() || server.load() > HOPELESS)
@@ -389,10 +384,10 @@ impl Play {
         let spent = server.take(end, &mut self.tally)?;
         self.books.add(&spent);
         let (start, span) = (self.start, end - self.start);
-        let part = std::mem::take(&mut self.tally);
+        let part = self.tally.take();
         tally.add(&part);
         self.start = end;
-        let machines = spent.map(|spent| machine_use(&spent));
+        let machines = spent.iter().map(machine_use).collect();
         Ok((span > Time::ZERO).then_some(Slot { start, span, tally: part, machines }))
     }
 }

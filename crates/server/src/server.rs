@@ -1,33 +1,33 @@
-//! One pair of machines with its policy, event by event.
+//! One ordered set of machines with its policy, event by event.
 
 use halfwink_engine::{stream, Histogram, Stream};
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
 use halfwink_policy::{Host, StuckTimer};
-use halfwink_techniques::server::{Model, Service};
+use halfwink_techniques::server::{Model, Service, Set};
 use halfwink_units::Time;
 
 use crate::faults::Fate;
 use crate::station::{Spent, State, Station, Turn, Waiting};
 
 /// Counters of requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tally {
     /// Number of requests that arrived.
     pub arrived: u64,
-    /// Requests that were sent to each machine, the small one first.
-    pub sent: [u64; 2],
+    /// Requests that were sent to each machine, in the order of the set.
+    pub sent: Vec<u64>,
     /// Requests that are done, by machine.
-    pub finished: [u64; 2],
-    /// Requests that were sent to a lost machine, since the other one was lost too: done with.
+    pub finished: Vec<u64>,
+    /// Requests that were sent to a lost machine, since all were lost: done with.
     pub refused: u64,
     /// Times that a request came anew, since the machine that had it was lost; by machine.
-    pub resteered: [u64; 2],
+    pub resteered: Vec<u64>,
     /// Times that a machine was lost.
-    pub losses: [u64; 2],
+    pub losses: Vec<u64>,
     /// Picoseconds that requests waited for service, by machine; of those whose service began.
-    pub waited_ps: [u128; 2],
+    pub waited_ps: Vec<u128>,
     /// The longest wait, by machine.
-    pub longest_wait: [Time; 2],
+    pub longest_wait: Vec<Time>,
     /// Time from arrival until the request is done.
     pub latency: Histogram,
     /// Latencies one by one, in seconds, if a caller collects them.
@@ -35,11 +35,34 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Creates the counters of so many machines.
+    #[must_use]
+    pub fn of(machines: usize) -> Tally {
+        Tally {
+            arrived: 0,
+            sent: vec![0; machines],
+            finished: vec![0; machines],
+            refused: 0,
+            resteered: vec![0; machines],
+            losses: vec![0; machines],
+            waited_ps: vec![0; machines],
+            longest_wait: vec![Time::ZERO; machines],
+            latency: Histogram::default(),
+            one_by_one: None,
+        }
+    }
+
+    /// Takes the counters, and leaves empty ones.
+    pub(crate) fn take(&mut self) -> Tally {
+        let machines = self.sent.len();
+        std::mem::replace(self, Tally::of(machines))
+    }
+
     /// Adds what happened elsewhere, or later.
     pub fn add(&mut self, other: &Tally) {
         self.arrived += other.arrived;
         self.refused += other.refused;
-        for side in 0..2 {
+        for side in 0..self.sent.len() {
             self.sent[side] += other.sent[side];
             self.finished[side] += other.finished[side];
             self.resteered[side] += other.resteered[side];
@@ -60,7 +83,10 @@ pub enum Misled {
     /// Requests that are never served.
     #[error("the policy lets the {1:?} machine sleep for ever with {2} requests, at {0}")]
     Stranded(Time, Side, usize),
-    /// A request sent to a machine that is lost, though the other one is not.
+    /// An action for a machine that the set does not have.
+    #[error("the policy names the machine {1:?}, which is not there, at {0}")]
+    Unknown(Time, Side),
+    /// A request sent to a machine that is lost, though another one is not.
     #[error("the policy sent a request to the {1:?} machine, which is lost, at {0}")]
     ToLost(Time, Side),
     /// A request that was answered twice, or never.
@@ -71,11 +97,14 @@ pub enum Misled {
     StuckTimer(#[from] StuckTimer),
 }
 
-/// A hybrid server at run time.
+/// A server of several machines at run time.
 pub(crate) struct Server<'a> {
+    set: &'a Set,
     service: &'a Service,
     policy: Host<SteeringPolicy>,
-    machines: [Station; 2],
+    machines: Vec<Station>,
+    /// An action for a machine that is not there.
+    unknown: Option<Side>,
     sizes: Stream,
     timer: Time,
     now: Time,
@@ -104,23 +133,25 @@ impl Sum {
 }
 
 impl<'a> Server<'a> {
-    /// Both machines on; then what the policy asks for at its start.
+    /// All machines on; then what the policy asks for at its start.
     pub(crate) fn new(
-        model: &Model,
+        model: &'a Model,
         service: &'a Service,
         policy: SteeringPolicy,
         seed: u64,
         name: &str,
     ) -> Server<'a> {
-        let machines = model.machines();
+        let set = model.set();
         let machine = |side: Side| {
             let fate = Fate::of(&model.spec().faults, seed, &format!("{name}faults.{side:?}"));
-            Station::new(machines[side as usize], fate)
+            Station::new(set.machines()[side.index()], fate)
         };
         let mut server = Server {
+            set,
             service,
             policy: Host::new(policy),
-            machines: Side::BOTH.map(machine),
+            machines: set.sides().map(machine).collect(),
+            unknown: None,
             sizes: stream(seed, &format!("{name}sizes")),
             timer: Time::NEVER,
             now: Time::ZERO,
@@ -135,7 +166,7 @@ impl<'a> Server<'a> {
 
     /// Returns the number of unfinished requests.
     pub(crate) fn load(&self) -> usize {
-        self.machines[0].load() + self.machines[1].load()
+        self.machines.iter().map(Station::load).sum()
     }
 
     /// A request comes, of this size if that is known. All that happens until then, happens first.
@@ -155,7 +186,7 @@ impl<'a> Server<'a> {
         let request = Waiting { arrived: now, size };
         self.came.add(&request);
         let side = self.place(now, request, tally)?;
-        tally.sent[side as usize] += 1;
+        tally.sent[side.index()] += 1;
         Ok(())
     }
 
@@ -163,18 +194,26 @@ impl<'a> Server<'a> {
     #[inline]
     fn place(&mut self, now: Time, request: Waiting, tally: &mut Tally) -> Result<Side, Misled> {
         self.policy.notify(now, &Event::Arrive);
-        let side = self.apply().ok_or(Misled::Unanswered(now))?;
-        if self.machines[side as usize].state == State::Lost {
-            if self.machines[side.other() as usize].state != State::Lost {
+        let sent = self.apply();
+        self.known()?;
+        let side = sent.ok_or(Misled::Unanswered(now))?;
+        if self.machines[side.index()].state == State::Lost {
+            if self.machines.iter().any(|machine| machine.state != State::Lost) {
                 return Err(Misled::ToLost(now, side));
             }
             tally.refused += 1;
             self.leave(now, side, &request);
             return Ok(side);
         }
-        self.machines[side as usize].queue(request);
+        self.machines[side.index()].queue(request);
         self.serve(now, side, tally);
         Ok(side)
+    }
+
+    /// Checks that the policy named no machine that the set does not have.
+    #[inline]
+    fn known(&self) -> Result<(), Misled> {
+        self.unknown.map_or(Ok(()), |side| Err(Misled::Unknown(self.now, side)))
     }
 
     /// A request is answered, or cannot be.
@@ -192,27 +231,23 @@ impl<'a> Server<'a> {
     #[inline]
     pub(crate) fn advance(&mut self, until: Time, tally: &mut Tally) -> Result<(), Misled> {
         loop {
-            let [small, big] = &self.machines;
-            let finish = [small.next_finish(), big.next_finish()];
-            let turns = [small.turns(), big.turns()];
-            let next = finish[0].min(finish[1]).min(turns[0]).min(turns[1]).min(self.timer);
+            let (finish, done) = earliest(&self.machines, Station::next_finish);
+            let (turn, changed) = earliest(&self.machines, Station::turns);
+            let next = finish.min(turn).min(self.timer);
             if next > until || next == Time::NEVER {
                 break;
             }
             self.now = next;
             // What happens at the same time, in this order: done, changed, timer.
-            if next == finish[0] {
-                self.finish(next, Side::Small, tally);
-            } else if next == finish[1] {
-                self.finish(next, Side::Big, tally);
-            } else if next == turns[0] {
-                self.turn(next, Side::Small, tally)?;
-            } else if next == turns[1] {
-                self.turn(next, Side::Big, tally)?;
+            if next == finish {
+                self.finish(next, self.set.side(done), tally);
+            } else if next == turn {
+                self.turn(next, self.set.side(changed), tally)?;
             } else {
                 self.policy.expire(next)?;
                 self.apply();
             }
+            self.known()?;
         }
         self.now = self.now.max(if until == Time::NEVER { Time::ZERO } else { until });
         Ok(())
@@ -228,13 +263,12 @@ impl<'a> Server<'a> {
             if self.answered.count > answered {
                 (answered, since) = (self.answered.count, self.now);
             }
-            let [small, big] = &self.machines;
-            let ends = [small.next_finish(), big.next_finish(), small.turns(), big.turns()];
-            let next = ends.into_iter().min().unwrap_or(Time::NEVER).min(self.timer);
-            // A policy's timer may ring, and the other machine be lost, again and again.
+            let ends = self.machines.iter().map(|m| m.next_finish().min(m.turns()));
+            let next = ends.min().unwrap_or(Time::NEVER).min(self.timer);
+            // A policy's timer may ring, and another machine be lost, again and again.
             if next == Time::NEVER || next > since.saturating_add(self.patience) {
-                let side = Side::BOTH[usize::from(self.machines[0].load() == 0)];
-                let left = self.machines[side as usize].load();
+                let first = self.machines.iter().position(|m| m.load() > 0).unwrap_or(0);
+                let (side, left) = (self.set.side(first), self.machines[first].load());
                 return Err(Misled::Stranded(self.now, side, left));
             }
             self.advance(next, tally)?;
@@ -243,9 +277,9 @@ impl<'a> Server<'a> {
     }
 
     fn finish(&mut self, now: Time, side: Side, tally: &mut Tally) {
-        let Some(done) = self.machines[side as usize].finish(now) else { return };
+        let Some(done) = self.machines[side.index()].finish(now) else { return };
         let latency = now - done.request.arrived;
-        tally.finished[side as usize] += 1;
+        tally.finished[side.index()] += 1;
         tally.latency.record(latency);
         if let Some(list) = &mut tally.one_by_one {
             list.push(latency.as_s());
@@ -256,7 +290,7 @@ impl<'a> Server<'a> {
     }
 
     fn turn(&mut self, now: Time, side: Side, tally: &mut Tally) -> Result<(), Misled> {
-        let event = match self.machines[side as usize].turn(now) {
+        let event = match self.machines[side.index()].turn(now) {
             Some(Turn::Awake) => Event::Awake { side },
             Some(Turn::Asleep) => Event::Asleep { side },
             Some(Turn::Back) => Event::Back { side },
@@ -271,12 +305,12 @@ impl<'a> Server<'a> {
 
     /// Steers the requests of a lost machine again.
     fn lose(&mut self, now: Time, side: Side, tally: &mut Tally) -> Result<(), Misled> {
-        tally.losses[side as usize] += 1;
-        let left = self.machines[side as usize].abandon();
+        tally.losses[side.index()] += 1;
+        let left = self.machines[side.index()].abandon();
         self.policy.notify(now, &Event::Lost { side });
         self.apply();
         for request in left {
-            tally.resteered[side as usize] += 1;
+            tally.resteered[side.index()] += 1;
             self.policy.notify(now, &Event::Finish { side, latency: now - request.arrived });
             self.apply();
             self.place(now, request, tally)?;
@@ -292,7 +326,7 @@ impl<'a> Server<'a> {
     pub(crate) fn verify(&mut self) -> Result<(), Misled> {
         self.balance()?;
         if self.faulty {
-            self.drain(&mut Tally::default())?;
+            self.drain(&mut Tally::of(self.machines.len()))?;
             self.balance()?;
         }
         Ok(())
@@ -315,12 +349,12 @@ impl<'a> Server<'a> {
     /// Starts what can start.
     #[inline]
     fn serve(&mut self, now: Time, side: Side, tally: &mut Tally) {
-        let machine = &mut self.machines[side as usize];
+        let machine = &mut self.machines[side.index()];
         while let Some((request, load)) = machine.take() {
             let span = self.service.span(side, request.size, load);
             let waited = now - request.arrived;
-            tally.waited_ps[side as usize] += u128::from(waited.0);
-            let longest = &mut tally.longest_wait[side as usize];
+            tally.waited_ps[side.index()] += u128::from(waited.0);
+            let longest = &mut tally.longest_wait[side.index()];
             *longest = (*longest).max(waited);
             machine.serve(now, request, span);
         }
@@ -331,13 +365,18 @@ impl<'a> Server<'a> {
     fn apply(&mut self) -> Option<Side> {
         let mut sent = None;
         while let Some(action) = self.policy.next_action() {
+            let (Action::Send { side } | Action::Wake { side } | Action::Sleep { side }) = action;
+            let Some(machine) = self.machines.get_mut(side.index()) else {
+                self.unknown = Some(side);
+                continue;
+            };
             match action {
                 Action::Send { side } => sent = Some(side),
-                Action::Wake { side } => {
-                    self.machines[side as usize].wake(self.now);
+                Action::Wake { .. } => {
+                    machine.wake(self.now);
                 }
-                Action::Sleep { side } => {
-                    self.machines[side as usize].sleep(self.now);
+                Action::Sleep { .. } => {
+                    machine.sleep(self.now);
                 }
             }
         }
@@ -349,11 +388,23 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// If the policy's timer rings for ever.
-    pub(crate) fn take(&mut self, now: Time, tally: &mut Tally) -> Result<[Spent; 2], Misled> {
+    pub(crate) fn take(&mut self, now: Time, tally: &mut Tally) -> Result<Vec<Spent>, Misled> {
         self.advance(now, tally)?;
-        let [small, big] = &mut self.machines;
-        Ok([small.close(now), big.close(now)])
+        Ok(self.machines.iter_mut().map(|machine| machine.close(now)).collect())
     }
+}
+
+/// Returns the earliest time of any machine, and the first machine that has it.
+#[inline]
+fn earliest(machines: &[Station], time: impl Fn(&Station) -> Time) -> (Time, usize) {
+    let mut earliest = (Time::NEVER, 0);
+    for (place, machine) in machines.iter().enumerate() {
+        let at = time(machine);
+        if at < earliest.0 {
+            earliest = (at, place);
+        }
+    }
+    earliest
 }
 
 /// Longest time that a drain waits for an answer, beside the time of a wake-up.

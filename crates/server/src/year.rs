@@ -24,7 +24,7 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
 use crate::fleet::Dispatch;
-use crate::run::{simulate_controlled, Options, RunError};
+use crate::run::{simulate_controlled, Options, RunError, Slot};
 use halfwink_arrivals::Arrivals;
 
 /// Effort of the simulation at each load.
@@ -92,20 +92,19 @@ pub fn steady(
         let slot = Some(Time(SILENCE.0 / 2));
         let options = Options { slot, until: SILENCE, ..Options::all(effort.seed) };
         let run = simulate_controlled(model, service, &arrivals, policy, options, control)?;
-        let last = run.slots.last();
-        let watts = |machine: usize| {
-            last.map_or(0.0, |slot| slot.machines[machine].energy_j / slot.span.as_s())
+        let watts = |slot: &Slot| {
+            slot.machines.iter().map(|machine| machine.energy_j / slot.span.as_s()).sum()
         };
-        let (power_w, latency) = (watts(0) + watts(1), Histogram::default());
+        let (power_w, latency) = (run.slots.last().map_or(0.0, watts), Histogram::default());
         return Ok(Steady { rate, power_w, latency, keeps_up: true, requests: 0 });
     }
     let most = effort.requests.min((rate * LONGEST.as_s()) as u64).max(100);
     let options = Options { goal: effort.goal, ..Options::requests(most, effort.seed) };
     let run = simulate_controlled(model, service, &arrivals, policy, options, control)?;
-    let machines = model.machines();
-    let full = machines.iter().zip(&run.machines).zip(run.tally.sent);
+    let machines = model.set().machines();
+    let full = machines.iter().zip(&run.machines).zip(&run.tally.sent);
     let saturated = full
-        .filter(|(_, sent)| *sent as f64 > USED * run.tally.arrived as f64)
+        .filter(|(_, sent)| **sent as f64 > USED * run.tally.arrived as f64)
         .all(|((m, used), _)| used.served_s > BUSIEST * f64::from(m.workers) * run.duration.as_s());
     let unfinished = run.tally.arrived.saturating_sub(run.finished());
     let fits = UNFINISHED.0.max((UNFINISHED.1 * run.tally.arrived as f64) as u64);

@@ -7,4 +7,5 @@ mod faults;
 mod fleet;
 mod hybrid;
 mod others;
+mod sets;
 mod year;

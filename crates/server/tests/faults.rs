@@ -59,9 +59,9 @@ fn machines_are_lost_for_the_share_of_time_that_a_renewal_process_says() {
     let faults = Faults { crash_every_s: 3.0, repair_s: 1.0, ..Faults::default() };
     let run = play(faults, 100.0, Box::new(AlwaysOn::new(1)), 2_000_000);
     let seconds = run.duration.as_s();
-    for (machine, losses) in run.machines.iter().zip(run.tally.losses) {
+    for (machine, losses) in run.machines.iter().zip(&run.tally.losses) {
         near(machine.state_s[4] / seconds, 0.25, 0.03);
-        near(losses as f64 / seconds, 0.25, 0.03);
+        near(*losses as f64 / seconds, 0.25, 0.03);
     }
     // Arrivals see time averages: refused are those who find both lost.
     near(run.tally.refused as f64 / run.tally.arrived as f64, 0.25 * 0.25, 0.05);
@@ -76,7 +76,7 @@ fn a_share_of_wake_ups_is_lost_and_the_other_machine_serves_meanwhile() {
         Faults { wake_lost: 0.1, wake_timeout_ms: 50.0, repair_s: 0.2, ..Faults::default() };
     let policy = SleepTimer::new(SleepTimerParameters::fixed(Time::ZERO));
     let run = play(faults, 20.0, Box::new(policy), 400_000);
-    let [small, big] = &run.machines;
+    let [small, big] = &run.machines[..] else { panic!("a pair") };
     let tried = (big.wakes + run.tally.losses[1]) as f64;
     near(run.tally.losses[1] as f64 / tried, 0.1, 0.03);
     // Each loss: 50 ms in vain, then 200 ms.

@@ -81,7 +81,7 @@ fn parts_of_a_fleet_add_up_and_all_is_done_at_the_end() {
     let options = Options { slot, until, ..Options::all(2) };
     let run = play(7, Dispatch::RoundRobin, 0.5, options);
     assert!(run.slots.len() >= 21);
-    let sum: f64 = run.slots.iter().flat_map(|s| s.machines.map(|m| m.energy_j)).sum();
+    let sum: f64 = run.slots.iter().flat_map(|s| s.machines.iter().map(|m| m.energy_j)).sum();
     assert!((sum / run.total_j() - 1.0).abs() < 1e-9);
     assert!((run.energy_j.iter().sum::<f64>() / run.total_j() - 1.0).abs() < 1e-9);
     assert_eq!(run.tally.finished.iter().sum::<u64>(), run.tally.arrived);

@@ -65,7 +65,7 @@ fn a_short_day_by_hand() {
     assert_eq!(run.tally.waited_ps, [0, (5 + 6) * 1_000_000_000]);
     let mean = run.tally.latency.mean().unwrap().as_ns() / 1e6;
     assert!((mean - (30.0 + 15.0 + 16.0) / 3.0).abs() < 1e-9, "{mean}");
-    let [small, big] = run.machines;
+    let [small, big] = &run.machines[..] else { panic!("a pair") };
     let ms = |s: f64| s * 1e3;
     let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}");
     // At the start it goes down for 2 ms; asleep until 12.
@@ -238,7 +238,7 @@ fn parts_add_up_to_the_run() {
     assert!(parts.slots.len() >= 81, "{}", parts.slots.len());
     let sum: u64 = parts.slots.iter().map(|s| s.tally.arrived).sum();
     assert_eq!(sum, one.tally.arrived);
-    let joules: f64 = parts.slots.iter().flat_map(|s| s.machines.map(|m| m.energy_j)).sum();
+    let joules: f64 = parts.slots.iter().flat_map(|s| s.machines.iter().map(|m| m.energy_j)).sum();
     assert!((joules / one.energy_j() - 1.0).abs() < 1e-9);
     assert_eq!(one.finished(), one.tally.arrived, "drained");
 }

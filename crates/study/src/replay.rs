@@ -9,12 +9,13 @@ use halfwink_eventlog as eventlog;
 use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer};
 use halfwink_policy::offload::{Delegation, DelegationParameters};
 use halfwink_techniques::block::{self, LIVE_BLOCK};
+use halfwink_techniques::circuits::LIVE_CIRCUITS;
 use halfwink_techniques::Choice;
 
 use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
-use crate::live_circuits::LIVE_CIRCUITS;
+
 use crate::worlds::list::world;
 
 /// The live world that may do without a description of its machines.

@@ -334,13 +334,22 @@ fn module_whose_requests_no_world_can_follow_is_named() {
         ("scaling", 5, &[0, 200, 0], "named the core 200, expected one below"),
         ("scaling", 6, &pause, "requested a rest of 0 ps, expected 1 ps at least"),
         ("scaling", 6, &[0, 15, 0], "requested `rest` with 0, which is out of range"),
-        ("steering", 1, &[2], "requested `send` with 2, which is out of range"),
+        ("steering", 1, &[2], "named the machine 2, expected one below 2"),
+        ("steering", 3, &[255], "named the machine 255, expected one below 2"),
+        ("steering", 2, &[256], "requested `wake` with 256, which is out of range"),
     ] {
         let (_, job, _) = SHIPPED.into_iter().find(|(name, ..)| *name == family).unwrap();
         let module = module_about(&folder, &about(family), &requests(number, fields), "");
         let found = said_by(&job(&module));
         assert!(found.contains(line), "{family} {number} {fields:?}: {found}");
     }
+    // A pair only: its start has no room for a set.
+    let of_set = Job {
+        machine: "six".into(),
+        ..server_job(&module_about(&folder, &about("steering"), "", ""))
+    };
+    let error = run(&of_set).map(drop).expect_err("a module of a set");
+    assert!(error.contains("found a set of 6 machines, expected a pair for"), "{error}");
     // Those that answer no question, wanted or not.
     for (family, line) in [
         ("scaling", "`empty`, it let the core 0 wait, expected one `rest` of it"),

@@ -98,5 +98,10 @@ fn steering_record_has_name_and_fields_of_log() {
         Event::Back { side },
     ]);
     check(&[Action::Send { side: Side::Small }, Action::Wake { side }, Action::Sleep { side }]);
-    assert_eq!(Action::take(0, &[2; FIELDS]), None);
+    check_return(&Action::Send { side: Side::Place(255) });
+    // The first places of a set have the numbers of a pair.
+    let mut fields = [0; FIELDS];
+    let (kind, _) = Action::Wake { side: Side::Place(1) }.put(&mut fields);
+    assert_eq!(Action::take(kind, &fields), Some(Action::Wake { side: Side::Big }));
+    assert_eq!(Action::take(0, &[256; FIELDS]), None);
 }

@@ -253,17 +253,35 @@ impl Choice {
     /// Makes its policy for a hybrid server with a workload.
     ///
     /// # Errors
-    /// It is a technique of another world.
+    /// It is a technique of another world, or decides for a pair and the machines are none.
     pub fn steering(
         &self,
         server: &server::Model,
         service: &server::Service,
     ) -> Result<SteeringPolicy, Error> {
+        let is_pair = server.set().is_pair();
         match self.technique.make {
-            Make::Steering(Steering::Alone(make)) => Ok(make(self)),
+            Make::Steering(Steering::Set(make)) => Ok(make(self, server, service)),
+            Make::Steering(Steering::Either { set, .. }) if !is_pair => {
+                Ok(set(self, server, service))
+            }
+            Make::Steering(_) if !is_pair => Err(self.no_pair(server)),
+            Make::Steering(Steering::Alone(make) | Steering::Either { pair: make, .. }) => {
+                Ok(make(self))
+            }
             Make::Steering(Steering::Of(make)) => Ok(make(self, server, service)),
             _ => Err(Error::Usage(format!("{self}: no policy of hybrid servers"))),
         }
+    }
+
+    fn no_pair(&self, server: &server::Model) -> Error {
+        let of_sets = |t: &&Technique| {
+            matches!(t.make, Make::Steering(Steering::Set(_) | Steering::Either { .. }))
+        };
+        let names: Vec<&str> = techniques().filter(of_sets).map(|t| t.name).collect();
+        let (found, known) = (server.set().machines().len(), names.join(", "));
+        let message = format!("found a set of {found} machines, expected a pair for `{self}`");
+        Error::Usage(format!("{message}; of sets are {known}"))
     }
 
     /// Makes its policy for two machines that nothing describes, from its parameters alone.
@@ -272,8 +290,10 @@ impl Choice {
     /// It is a technique of another world, or takes values of machines.
     pub fn steering_alone(&self) -> Result<SteeringPolicy, Error> {
         match self.technique.make {
-            Make::Steering(Steering::Alone(make)) => Ok(make(self)),
-            Make::Steering(Steering::Of(_)) => {
+            Make::Steering(Steering::Alone(make) | Steering::Either { pair: make, .. }) => {
+                Ok(make(self))
+            }
+            Make::Steering(Steering::Of(_) | Steering::Set(_)) => {
                 let message = format!("{self}: takes values of machines, expected a `machine`");
                 Err(Error::Usage(message))
             }

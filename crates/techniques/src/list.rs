@@ -53,7 +53,7 @@ pub enum Make {
     Gating(Gating),
     /// How many cores of a router forward, and how fast.
     Scaling(fn(&Choice, &router::Model) -> ScalingPolicy),
-    /// Which of two machines serves a request.
+    /// Which machine serves a request.
     Steering(Steering),
     /// What a machine loads before a request comes.
     Preheat(Preheating),
@@ -69,13 +69,22 @@ pub enum Make {
     Modifier(Modifier),
 }
 
-/// Makes a policy that decides which of two machines serves a request.
+/// Makes a policy that decides which machine of a pair or a set serves a request.
 #[derive(Clone, Copy)]
 pub enum Steering {
     /// Takes its parameters alone.
     Alone(fn(&Choice) -> SteeringPolicy),
     /// Takes values of the described machines, too.
     Of(fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy),
+    /// Likewise, and decides for any ordered set of machines; the others decide for a pair.
+    Set(fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy),
+    /// Takes its parameters alone for a pair, and values of the machines for any other set.
+    Either {
+        /// Makes the policy of a pair.
+        pair: fn(&Choice) -> SteeringPolicy,
+        /// Makes the policy of another set.
+        set: fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy,
+    },
 }
 
 /// A technique that prepares a machine for requests: its policy, and what it asks to be told.

@@ -25,6 +25,7 @@ from halfwink.advice.idle_counters import IdleCounters, counters
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.inputs import read_text
 from halfwink.library import root
+from halfwink.live import native
 from halfwink.models.response_times import read_times
 from halfwink.results import wording
 from halfwink.results.results import Results
@@ -316,7 +317,7 @@ def verify(
     for name, value in (("rate", rate), ("server_w", server_w)):
         if value is not None and not 0 < value < 1e12:
             raise HalfwinkError(f"{name}: {value}, expected a number above 0")
-    meter = _core.EnergyMeter()
+    meter = native.EnergyMeter()
     before, began = idle_counters(), time.monotonic()
     (wait or time.sleep)(seconds)
     took, after = time.monotonic() - began, idle_counters()

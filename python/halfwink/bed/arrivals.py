@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core
 from halfwink.bed import traffic
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
+from halfwink.live import native
 
 #: Arrivals without a file: at random, evenly, or at random along a profile of rates.
 ARRIVALS = ("poisson", "constant", *traffic.PROFILES)
@@ -44,9 +44,9 @@ def arrival_times(
     if lines and "," not in lines[-1]:
         return {"times": _times(path, lines, first=0)}
     try:
-        peak = max((max(line[1:]) for line in _core.traffic_rates(text)), default=0.0)
+        peak = max((max(line[1:]) for line in native.traffic_rates(text)), default=0.0)
         scale = 1.0 if rate is None else rate / max(peak, 1e-9)
-        return {"segments": _core.traffic_rates(text, scale=scale), "random": True}
+        return {"segments": native.traffic_rates(text, scale=scale), "random": True}
     except HalfwinkError as error:
         raise HalfwinkError(f"{path}: {error}") from None
 

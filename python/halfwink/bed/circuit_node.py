@@ -6,10 +6,9 @@ import json
 import subprocess
 from typing import Any
 
-from halfwink import _core
 from halfwink.bed.lines import ask, hang_up, serve
 from halfwink.bed.places import Place, python
-from halfwink.library import library
+from halfwink.live import native
 
 #: Longest that one takes to end.
 END_S = 60.0
@@ -72,9 +71,9 @@ class CircuitNode:
 def _begin(told: dict[str, Any]) -> Any:
     config = json.dumps(told["config"])
     if told["kind"] == "host":
-        return _core.CircuitHost(config)
+        return native.CircuitHost(config)
     fabric = tuple(told["fabric"])
-    return _core.CircuitSwitch(library(), told["technique"], fabric, config, log=told["log"])
+    return native.CircuitSwitch(told["technique"], fabric, config, log=told["log"])
 
 
 def main() -> None:

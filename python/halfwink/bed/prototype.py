@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from halfwink import _core
 from halfwink.bed.arrivals import ARRIVALS, arrival_times
 from halfwink.bed.worker_pool import Pool, info
 from halfwink.errors import HalfwinkError
+from halfwink.live import native
 from halfwink.models.delay_model import Calibration, fit_pool
 
 __all__ = [
@@ -77,7 +77,7 @@ def dataset(
         HalfwinkError: the folder holds something else, or there is no room.
         RunError: the kernel refuses.
     """
-    writer = _core.DatasetWriter(
+    writer = native.DatasetWriter(
         str(folder),
         files=files,
         min_bytes=min_bytes,
@@ -102,7 +102,7 @@ def check(folder: Path | str) -> dict[str, Any]:
     Raises:
         HalfwinkError: a file is missing or differs.
     """
-    return _core.dataset_check(str(folder))
+    return native.dataset_check(str(folder))
 
 
 class Load:
@@ -128,7 +128,7 @@ class Load:
             pace = {"clients": clients, "seconds": seconds}
         else:
             pace = arrival_times(arrivals, rate, seconds, seed=seed)
-        self._native = _core.Load(url, requests=requests, seed=seed, **pace, **options)
+        self._native = native.Load(url, requests=requests, seed=seed, **pace, **options)
         self._result: dict[str, Any] | None = None
 
     def wait(self, seconds: float) -> bool:

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
+from halfwink.live import native
 from halfwink.programs import find
 
 #: Addresses kept for tests of network devices (RFC 2544, RFC 5180): nobody else's.
@@ -62,7 +62,7 @@ class Generator:
             to: addresses or prefixes that flows go to.
             sources: addresses of the sources; the interface's own addresses if none are given.
             replay: a pcap or pcapng file to send instead of flows.
-            options: options of ``_core.Generator``: flows, sizes, burst, random_gaps, count,
+            options: options of ``native.Generator``: flows, sizes, burst, random_gaps, count,
                 spin_us, batch, bypass, tag, seed, cpu, slot_ms, repeat, faster.
 
         Raises:
@@ -86,7 +86,7 @@ class Generator:
         else:
             options["replay"] = str(replay)
         ports = [(name, parse_mac(mac)) for name, mac in zip(names, found, strict=True)]
-        self._native = _core.Generator(ports, **pace, **options)
+        self._native = native.Generator(ports, **pace, **options)
         self._result: dict[str, Any] | None = None
 
     def wait(self, seconds: float) -> bool:
@@ -128,7 +128,7 @@ class Sink:
 
         Args:
             interfaces: one or more.
-            options: options of ``_core.Sink``: tag, seconds, count, slot_ms, ring_mib, cpu,
+            options: options of ``native.Sink``: tag, seconds, count, slot_ms, ring_mib, cpu,
                 capture, capture_count.
 
         Raises:
@@ -136,7 +136,7 @@ class Sink:
             RunError: the kernel refuses.
         """
         names = [interfaces] if isinstance(interfaces, str) else list(interfaces)
-        self._native = _core.Sink(names, **options)
+        self._native = native.Sink(names, **options)
         self._result: dict[str, Any] | None = None
 
     def wait(self, seconds: float) -> bool:
@@ -215,11 +215,11 @@ def profile(name: str, seconds: float, peak_pps: float, *, seed: int = 1) -> lis
     """
     path = Path(name)
     if name in PROFILES or not path.exists():
-        return _core.traffic_profile(name, seconds, peak_pps, seed=seed)
+        return native.traffic_profile(name, seconds, peak_pps, seed=seed)
     text = read_text(path)
     try:
-        length = sum(line[0] for line in _core.traffic_rates(text))
-        return _core.traffic_rates(text, stretch=seconds / max(length, 1e-9), scale=peak_pps)
+        length = sum(line[0] for line in native.traffic_rates(text))
+        return native.traffic_rates(text, stretch=seconds / max(length, 1e-9), scale=peak_pps)
     except HalfwinkError as error:
         raise HalfwinkError(f"{path}: {error}") from None
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from halfwink import _core
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.live import native
 
 
 class Pool:
@@ -48,7 +48,7 @@ class Pool:
             HalfwinkError: an option is invalid.
             RunError: the kernel refuses.
         """
-        self._native = _core.WorkerPool(
+        self._native = native.WorkerPool(
             str(folder),
             name=name,
             listen=listen,

@@ -31,6 +31,7 @@ from halfwink.calibrate.host_machine import base_of, machine_text, processor, re
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.installed import fix
 from halfwink.library import root
+from halfwink.live import native
 from halfwink.native import stoppable
 
 #: The programs, as one file that runs here, and a recording of each: workloads/host.
@@ -103,8 +104,6 @@ def calibrate_host(
         RunError: the machine has no stable clock, or is too noisy.
     """
     said = progress or _silent
-    if not _core.LIVE:
-        raise HalfwinkError("this build of halfwink has no live parts: nothing can be measured")
     if not 0 <= max_spread_pct <= 100:
         raise HalfwinkError(f"a spread of {max_spread_pct} %: expected 0 to 100")
     chosen = _chosen(programs, quick)
@@ -115,7 +114,7 @@ def calibrate_host(
     caches = reported_caches(on)
     sizes = [c.bytes for c in caches if c.kind != "Instruction"]
     said("measuring the core, its caches and memory")
-    host = _core.calibrate_host(cpu=on, quick=quick, max_spread_pct=max_spread_pct, sizes=sizes)
+    host = native.calibrate_host(cpu=on, quick=quick, max_spread_pct=max_spread_pct, sizes=sizes)
     text = machine_text(host, caches, len(allowed), base_of(processor("vendor_id")))
     _core.check_machine("calibrated.toml", text)
     timing = _Timing(on, tsc_ghz(host), _QUICK_STARTS if quick else _STARTS)
@@ -265,7 +264,7 @@ def native_ns(
     for _ in range(starts):
         with _pinned(cpu):
             # Else the predictor still knows the last start's branches, and after forty starts all.
-            _core.forget_branches()
+            native.forget_branches()
             done = subprocess.run(words, capture_output=True, text=True, check=False)
         found = re.fullmatch(r"(\d+) (\d+) (\d+)\n", done.stdout)
         if done.returncode or not found:
@@ -291,7 +290,7 @@ def record_programs(folder: Path, names: Sequence[str] = ()) -> None:
     listed = subprocess.run([str(folder / "programs")], capture_output=True, text=True, check=True)
     for name in names or listed.stdout.split():
         command = [str(folder / "programs"), name]
-        found = _core.record_program(name, command, folder / f"{name}.hwt", _MOST)
+        found = native.record_program(name, command, folder / f"{name}.hwt", _MOST)
         sys.stderr.write(f"{name}: {found['instructions']} instructions\n")
 
 

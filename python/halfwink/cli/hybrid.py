@@ -32,7 +32,7 @@ def hybrid(
         Techniques, separated by commas, with parameters: always-on, hybrid:threshold=8 ...
         (default: all; `halfwink list techniques --world server` shows them).
     machine
-        Hybrid server (niccolini), or a TOML file. Default: niccolini.
+        Hybrid server (niccolini, six), or a TOML file. Default: niccolini.
     load
         Load of every workload: per cent of what both machines carry or requests per second, several
         separated by commas (10,30,50% or 200/s); constant:30; mmpp:10,90,5,1 (two loads, seconds of

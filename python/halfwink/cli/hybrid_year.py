@@ -39,7 +39,7 @@ def year(
         Techniques, separated by commas, with parameters: always-on, hybrid:threshold=8 ...
         (default: all).
     machine
-        Hybrid server (niccolini), or a TOML file. Default: niccolini.
+        Hybrid server (niccolini, six), or a TOML file. Default: niccolini.
     counts
         File of requests in each minute, hour ..., of all servers.
     load

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from halfwink import _core
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError
+from halfwink.live import native
 from halfwink.live import preheat as preheating
 
 app = App(
@@ -64,8 +64,8 @@ def self_test(
         raise HalfwinkError("expected --self-test, or `halfwink live preheat run`")
     if not 20 <= n <= 100_000:
         raise HalfwinkError(f"-n {n}: expected 20 to 100000")
-    if cold is not None and cold not in _core.PREHEAT_COLD:
-        known = ", ".join(_core.PREHEAT_COLD)
+    if cold is not None and cold not in native.PREHEAT_COLD:
+        known = ", ".join(native.PREHEAT_COLD)
         raise HalfwinkError(f"--cold {cold}: expected one of {known}")
     found = preheating.self_test(
         server,
@@ -116,8 +116,8 @@ def pages(
         raise HalfwinkError("expected --self-test: pages of other servers are left alone")
     if not 20 <= n <= 100_000:
         raise HalfwinkError(f"-n {n}: expected 20 to 100000")
-    if drop is not None and drop not in _core.PREHEAT_DROPS:
-        known = ", ".join(_core.PREHEAT_DROPS)
+    if drop is not None and drop not in native.PREHEAT_DROPS:
+        known = ", ".join(native.PREHEAT_DROPS)
         raise HalfwinkError(f"--drop {drop}: expected one of {known}")
     drops = None if drop is None else [drop]
     found = preheating.pages_self_test(server, rounds=n, drops=drops, set_out=set_out)
@@ -215,8 +215,8 @@ def run(
     except OSError as error:
         raise HalfwinkError(f"{key}: {error.strerror}") from error
     if not shared.exists():
-        _core.preheat_share(str(shared), False)
-    daemon = _core.PreheatDaemon(
+        native.preheat_share(str(shared), False)
+    daemon = native.PreheatDaemon(
         str(shared),
         str(set),
         listen,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from halfwink.errors import HalfwinkError
+
+#: A second setting in what should be one value.
+_FURTHER = re.compile(r",\s*[a-z_][a-z0-9_.]*=")
 
 Setting = Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)]
 
@@ -21,6 +25,8 @@ def settings(given: list[str] | None) -> list[tuple[str, str]]:
         path, equals, value = item.partition("=")
         if not equals or not path or not value:
             raise HalfwinkError(f"--set {item}: expected PATH=VALUE, as gating.wake_up_ns=16")
+        if value[0] not in "[{\"'" and _FURTHER.search(value):
+            raise HalfwinkError(f"--set {item}: expected one value; give --set once for each")
         pairs.append((path, value))
     return pairs
 

@@ -22,12 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 
-from halfwink import _core
 from halfwink.bed.circuit_node import CircuitNode
 from halfwink.bed.places import Process, python
 from halfwink.bed.star import DEVICE, MOST_HOSTS, UPLINK, Star, address, wire
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.library import library
+from halfwink.live import native
 from halfwink.programs import find
 
 #: Schemes of tokens (Strong 2013, Fig 4.13).
@@ -151,7 +150,7 @@ class Circuits:
         Raises:
             HalfwinkError: no such schedule, or one without circuits.
         """
-        _core.circuits_check(library(), setting.technique, setting.fabric)
+        native.circuits_check(setting.technique, setting.fabric)
         if log is not None and not log.absolute().parent.is_dir():
             raise HalfwinkError(f"{log}: there is no folder {log.parent}")
         self.setting, self._load = setting, load

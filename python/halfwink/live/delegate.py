@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core, installed
+from halfwink import installed
 from halfwink.errors import HalfwinkError
+from halfwink.live import native
 
 #: Names of the policies that can decide for a running program.
 POLICIES = ("never", "always", "enough-work", "predicted")
@@ -60,7 +61,7 @@ def cpus(os_cpu: int | None = None) -> tuple[set[int], int]:
     Raises:
         HalfwinkError: fewer than two CPUs are allowed, or that one is not.
     """
-    allowed = set(_core.allowed_cpus())
+    allowed = os.sched_getaffinity(0)
     if len(allowed) < 2:
         raise HalfwinkError(
             f"delegation needs two CPUs; this process may use {len(allowed)} (see taskset -p $$)"
@@ -108,9 +109,9 @@ def delegate(
     library = preload_library()
     if shutil.which(command[0]) is None:
         raise HalfwinkError(f"{command[0]}: no such program")
-    own, chosen = (set(_core.allowed_cpus()), 0) if policy == "never" else cpus(os_cpu)
+    own, chosen = (os.sched_getaffinity(0), 0) if policy == "never" else cpus(os_cpu)
     with _counts_file() as path:
-        run = _core.DelegateRun(
+        run = native.DelegateRun(
             str(path),
             policy,
             chosen,
@@ -123,13 +124,13 @@ def delegate(
         )
         before = os.environ.get("LD_PRELOAD")
         preload = f"{library}:{before}" if before else str(library)
-        env = os.environ | {"LD_PRELOAD": preload, _core.DELEGATE_VARIABLE: str(path)}
+        env = os.environ | {"LD_PRELOAD": preload, native.DELEGATE_VARIABLE: str(path)}
 
         def prepare() -> None:
             if pin:
                 os.sched_setaffinity(0, own)
             if die_with_us:
-                _core.die_with_parent()
+                native.die_with_parent()
 
         status = _run(command, env, prepare)
         if log is not None:
@@ -156,16 +157,16 @@ def measure(
     Raises:
         HalfwinkError: there is no such item or CPU.
     """
-    known = _core.measure_names()
+    known = native.measure_names()
     for name in only or ():
         if name not in known:
             raise HalfwinkError(f"--only {name}: expected some of {', '.join(known)}")
-    allowed = sorted(_core.allowed_cpus())
+    allowed = sorted(os.sched_getaffinity(0))
     here, there = pair or (allowed[0], allowed[-1] if len(allowed) > 1 else None)
     for cpu in (here, there):
         if cpu is not None and cpu not in allowed:
             raise HalfwinkError(f"--cpus: CPU {cpu} is not one of {allowed}")
-    return _core.measure(
+    return native.measure(
         here, there, only=list(only) if only else None, item_ns=int(seconds_per_item * 1e9)
     )
 
@@ -194,7 +195,7 @@ def idle(
     """
     if command and shutil.which(command[0]) is None:
         raise HalfwinkError(f"{command[0]}: no such program")
-    watch = _core.IdleWatch(mechanism, record)
+    watch = native.IdleWatch(mechanism, record)
     if not command:
         time.sleep(1.0 if seconds is None else seconds)
         return 0, watch.end()

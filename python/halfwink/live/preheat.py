@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core, installed, programs
+from halfwink import installed, programs
 from halfwink.errors import HalfwinkError
+from halfwink.live import native
 
 #: Leads of the deadline curve, in microseconds.
 LEADS_US = (0.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, 200.0, 500.0)
@@ -53,7 +54,7 @@ def environment(shared: Path) -> dict[str, str]:
     before = os.environ.get("LD_PRELOAD")
     library = str(preload_library())
     preload = f"{library}:{before}" if before else library
-    return {"LD_PRELOAD": preload, _core.PREHEAT_VARIABLE: str(shared)}
+    return {"LD_PRELOAD": preload, native.PREHEAT_VARIABLE: str(shared)}
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def cpus() -> tuple[int, int]:
     Raises:
         HalfwinkError: fewer than two CPUs are allowed.
     """
-    allowed = sorted(_core.allowed_cpus())
+    allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         raise HalfwinkError(
             f"measuring needs two CPUs; this process may use {len(allowed)} (see taskset -p $$)"
@@ -256,7 +257,7 @@ def shared_file(*, measures: bool = False) -> Generator[Path, None, None]:
         folder = Path(name)
         folder.chmod(0o755)
         path = folder / "shared"
-        _core.preheat_share(str(path), measures)
+        native.preheat_share(str(path), measures)
         path.chmod(0o666)
         yield path
 
@@ -275,7 +276,7 @@ def self_test(
     Args:
         name: one of ``SERVERS``.
         rounds: requests of each class, for each kind of cold.
-        cold: kinds, of ``_core.PREHEAT_COLD``; all by default.
+        cold: kinds, of ``native.PREHEAT_COLD``; all by default.
         deadline: also with leads of ``LEADS_US``, a quarter of the rounds each.
         beside: also what the preload library costs (see :func:`without_library`).
         set_out: file for the set.
@@ -287,7 +288,7 @@ def self_test(
         HalfwinkError: the machine does not allow it, or the server cannot be started.
     """
     with _alone(name) as (server, running, shared, two):
-        harness = _core.PreheatHarness(
+        harness = native.PreheatHarness(
             str(shared), running.address, server.greeting, server.request, running.pid, two
         )
         found: dict[str, Any] = {"server": name, "rounds": rounds, "lead_us": LEAD_US}
@@ -297,7 +298,7 @@ def self_test(
         found["rates_ns_per_line"] = harness.rates()
         harness.announce()
         found["announcement_to_first_load_us"] = harness.latency(min(rounds, 300))
-        kinds = _core.PREHEAT_COLD if cold is None else cold
+        kinds = native.PREHEAT_COLD if cold is None else cold
         found["tables"] = [harness.measure(kind, rounds, LEAD_US) for kind in kinds]
         if deadline:
             found["deadline"] = [
@@ -354,7 +355,7 @@ def without_library(name: str, *, starts: int = STARTS, rounds: int = 1000) -> d
             here, there = running["here"], running["there"]
             stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
             stack.callback(_ordinary)
-            beside = _core.preheat_beside(
+            beside = native.preheat_beside(
                 str(shared),
                 ((here.address, here.pid), (there.address, there.pid)),
                 server.greeting,
@@ -387,7 +388,7 @@ def pages_self_test(
     Args:
         name: one of ``SERVERS``.
         rounds: requests of each class, for each kind of drop.
-        drops: kinds, of ``_core.PREHEAT_DROPS``; all by default.
+        drops: kinds, of ``native.PREHEAT_DROPS``; all by default.
         set_out: file for the set of pages.
 
     Returns:
@@ -397,7 +398,7 @@ def pages_self_test(
         HalfwinkError: the machine does not allow it, or the server cannot be started.
     """
     with _alone(name) as (server, running, shared, two):
-        pages = _core.PreheatPages(
+        pages = native.PreheatPages(
             str(shared),
             running.address,
             server.greeting,
@@ -410,7 +411,7 @@ def pages_self_test(
         found["recorded"] = pages.record()
         if set_out is not None:
             pages.write_set(str(set_out))
-        kinds = _core.PREHEAT_DROPS if drops is None else drops
+        kinds = native.PREHEAT_DROPS if drops is None else drops
         found["tables"] = [pages.measure(kind, rounds, LEAD_US) for kind in kinds]
         found["loads"] = pages.loads()
         return found

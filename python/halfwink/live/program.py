@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 import polars as pl
 
-from halfwink import _core
+from halfwink.live import native
 
 
 class Native(Protocol):
@@ -20,7 +20,7 @@ class Native(Protocol):
     def stop(self) -> None: ...
     def is_running(self) -> bool: ...
     def metrics(self) -> str: ...
-    def serve_metrics(self, address: str) -> _core.Metrics: ...
+    def serve_metrics(self, address: str) -> native.Metrics: ...
 
 
 class LiveProgram:
@@ -101,7 +101,7 @@ class LiveProgram:
         """Returns its counters as OpenMetrics text."""
         return self._program.metrics()
 
-    def serve_metrics(self, address: str) -> _core.Metrics:
+    def serve_metrics(self, address: str) -> native.Metrics:
         """Serves that at ``http://HOST:PORT/metrics`` until it is closed.
 
         Raises:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core
-from halfwink.library import library
+from halfwink.library import root
+from halfwink.live import native
 from halfwink.live.program import LiveProgram
 
 #: States of a worker, in the order in which the meter takes them.
@@ -39,7 +39,7 @@ class LiveRouter(LiveProgram):
 
     def __init__(self, path: str | Path, *, log: str | Path | None = None) -> None:
         to = None if log is None else str(log)
-        self._router = _core.LiveRouter(library(), str(path), log=to)
+        self._router = native.LiveRouter(str(root()), str(path), log=to)
         super().__init__(self._router, path)
 
     def modelled(
@@ -70,6 +70,6 @@ def costs(repeats: int = 101) -> pl.DataFrame:
     Returns:
         Columns ``element``, ``frame_bytes``, ``ns_per_packet``, ``times_a_copy`` (of the frame).
     """
-    rows = _core.dataplane_costs(repeats)
+    rows = native.dataplane_costs(repeats)
     names = ["element", "frame_bytes", "ns_per_packet", "times_a_copy"]
     return pl.DataFrame(rows, schema=names, orient="row")

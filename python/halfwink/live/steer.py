@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from halfwink import _core
-from halfwink.library import library
+from halfwink.library import root
+from halfwink.live import native
 from halfwink.live.program import LiveProgram
 
 __all__ = ["MACHINES", "LiveSteer"]
@@ -40,7 +40,7 @@ class LiveSteer(LiveProgram):
 
     def __init__(self, path: str | Path, *, log: str | Path | None = None) -> None:
         to = None if log is None else str(log)
-        self._steer = _core.LiveSteer(library(), str(path), log=to)
+        self._steer = native.LiveSteer(str(root()), str(path), log=to)
         super().__init__(self._steer, path)
 
     def reopen(self) -> str | None:

@@ -21,11 +21,22 @@ pub(crate) const FAMILY: Family = Family {
 };
 
 /// A policy of a pair of machines, which follow whatever they are asked for.
-struct Pair;
+struct Pair {
+    machines: usize,
+}
 
 impl Told for Pair {
     type Event = Event;
     type Action = Action;
+
+    fn check(&self, action: &Action) -> Result<(), String> {
+        let (Action::Send { side } | Action::Wake { side } | Action::Sleep { side }) = action;
+        let (found, count) = (side.index(), self.machines);
+        match found < count {
+            true => Ok(()),
+            false => Err(format!("named the machine {found}, expected one below {count}")),
+        }
+    }
 
     fn answers(&self, event: &Event, requested: &VecDeque<Action>) -> Result<(), String> {
         let sends = requested.iter().filter(|action| matches!(action, Action::Send { .. }));
@@ -41,17 +52,19 @@ impl Told for Pair {
 impl Steering for Played<Pair> {}
 
 fn build(choice: &Choice, server: &Model, service: &Service) -> SteeringPolicy {
-    let machines = server.machines();
+    let machines = server.set().machines();
     let of =
         |value: fn(&Model, &Service, Side) -> u64| Side::BOTH.map(|s| value(server, service, s));
     let workers = of(|server, _, side| server.machine(side).workers.into());
     let alone = of(|_, service, side| seconds(service.mean_s(side, 1)));
     let busy =
         of(|server, service, side| seconds(service.mean_s(side, server.machine(side).workers)));
-    let wake = machines.map(|machine| machine.wake.0);
-    let down = machines.map(|machine| machine.down.0);
+    let model = |side: Side| &machines[side.index_in_pair()];
+    let wake = Side::BOTH.map(|side| model(side).wake.0);
+    let down = Side::BOTH.map(|side| model(side).down.0);
     let start = [workers, alone, busy, wake, down].concat();
-    Box::new(Played::new(module_of(choice), choice, &start, Pair))
+    let told = Pair { machines: machines.len() };
+    Box::new(Played::new(module_of(choice), choice, &start, told))
 }
 
 fn seconds(seconds: f64) -> u64 {

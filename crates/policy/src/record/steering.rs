@@ -1,19 +1,24 @@
-//! Records of steering: which of two machines serves a request, and which sleeps.
+//! Records of steering: which machine of a set serves a request, and which sleeps.
 
 use halfwink_units::Time;
 
 use super::{record, Fields, Record, Words};
 use crate::steering::{Action, Event, Side};
 
+/// The place of the machine in its set. The first two places read as those of a pair.
 impl Words for Side {
     #[inline]
     fn write(self, words: &mut [u64]) {
-        words[0] = self as u64;
+        words[0] = self.index() as u64;
     }
 
     #[inline]
     fn read(words: &[u64]) -> Option<Side> {
-        Side::BOTH.into_iter().find(|&side| side as u64 == words[0])
+        Some(match words[0] {
+            0 => Side::Small,
+            1 => Side::Big,
+            place => Side::Place(place.try_into().ok()?),
+        })
     }
 }
 

@@ -16,7 +16,8 @@ impl<S: Steering, L: Log<Event, Action> + Send> Steering for Host<S, L> {}
 /// A boxed steering policy.
 pub type SteeringPolicy = Box<dyn Steering>;
 
-/// One of the two machines.
+/// A machine of the ordered set that a policy decides for. A pair has names for its two places;
+/// other sets count theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -24,22 +25,46 @@ pub type SteeringPolicy = Box<dyn Steering>;
     serde(rename_all = "kebab-case")
 )]
 pub enum Side {
-    /// The small one: slow, drawing little.
+    /// The small one of a pair: slow, drawing little.
     Small,
-    /// The big one: fast, drawing much.
+    /// The big one of a pair: fast, drawing much.
     Big,
+    /// The machine at this place of a set that is no pair, from 0.
+    Place(u8),
 }
 
 impl Side {
-    /// Both, the small one first.
+    /// Both machines of a pair, the small one first.
     pub const BOTH: [Side; 2] = [Side::Small, Side::Big];
 
-    /// Returns the other machine.
+    /// Returns the place of the machine in its set, from 0.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Side::Small => 0,
+            Side::Big => 1,
+            Side::Place(place) => place as usize,
+        }
+    }
+
+    /// Returns the place of a machine of a pair, 0 or 1, without a check of its bounds.
+    #[inline]
+    #[must_use]
+    pub const fn index_in_pair(self) -> usize {
+        debug_assert!(self.index() < 2, "no machine of a pair");
+        !matches!(self, Side::Small | Side::Place(0)) as usize
+    }
+
+    /// Returns the other machine of a pair.
+    #[inline]
     #[must_use]
     pub fn other(self) -> Side {
-        match self {
-            Side::Small => Side::Big,
-            Side::Big => Side::Small,
+        debug_assert!(self.index() < 2, "{self:?} is no machine of a pair");
+        if self == Side::Small {
+            Side::Big
+        } else {
+            Side::Small
         }
     }
 }

@@ -107,9 +107,10 @@ impl KnightShift {
     }
 
     fn workers(&self) -> u32 {
-        match self.serving {
-            Side::Small => self.parameters.knight_workers,
-            Side::Big => self.parameters.primary_workers,
+        if self.serving == Side::Small {
+            self.parameters.knight_workers
+        } else {
+            self.parameters.primary_workers
         }
     }
 

@@ -30,7 +30,23 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    const NEW: Machine = Machine { power: Power::On, load: 0, lost: false };
+    pub(super) const NEW: Machine = Machine { power: Power::On, load: 0, lost: false };
+
+    /// Takes note of what happened to it.
+    #[inline]
+    pub(super) fn note(&mut self, event: &Event) {
+        match event {
+            Event::Arrive => {}
+            Event::Finish { .. } => self.load = self.load.saturating_sub(1),
+            Event::Awake { .. } => self.power = Power::On,
+            Event::Asleep { .. } => self.power = Power::Asleep,
+            Event::Lost { .. } => self.lost = true,
+            Event::Back { .. } => {
+                self.lost = false;
+                self.power = Power::On;
+            }
+        }
+    }
 
     /// Returns whether it serves, or will without a request to wake.
     pub(super) fn is_up(&self) -> bool {
@@ -49,12 +65,12 @@ impl Pair {
     /// Returns the state of a machine.
     #[inline]
     pub(super) fn of(&self, side: Side) -> &Machine {
-        &self.0[side as usize]
+        &self.0[side.index_in_pair()]
     }
 
     #[inline]
     fn of_mut(&mut self, side: Side) -> &mut Machine {
-        &mut self.0[side as usize]
+        &mut self.0[side.index_in_pair()]
     }
 
     /// Takes note of what happened.
@@ -62,18 +78,11 @@ impl Pair {
     pub(super) fn note(&mut self, event: &Event) {
         match *event {
             Event::Arrive => {}
-            Event::Finish { side, .. } => {
-                let machine = self.of_mut(side);
-                machine.load = machine.load.saturating_sub(1);
-            }
-            Event::Awake { side } => self.of_mut(side).power = Power::On,
-            Event::Asleep { side } => self.of_mut(side).power = Power::Asleep,
-            Event::Lost { side } => self.of_mut(side).lost = true,
-            Event::Back { side } => {
-                let machine = self.of_mut(side);
-                machine.lost = false;
-                machine.power = Power::On;
-            }
+            Event::Finish { side, .. }
+            | Event::Awake { side }
+            | Event::Asleep { side }
+            | Event::Lost { side }
+            | Event::Back { side } => self.of_mut(side).note(event),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A hybrid server in small, for tests of steering policies.
+//! Machines in small, for tests of steering policies.
 
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
 use halfwink_policy::{drive, Decision, Policy};
@@ -54,12 +54,15 @@ pub enum Step {
     Pass(u32),
 }
 
-fn side() -> impl Strategy<Value = Side> {
-    prop_oneof![Just(Side::Small), Just(Side::Big)]
+/// Steps of a pair; machines are lost now and then if so asked.
+pub fn steps(losses: bool) -> impl Strategy<Value = Vec<Step>> {
+    steps_of(&Side::BOTH, losses)
 }
 
-/// Steps of a world; machines are lost now and then if so asked.
-pub fn steps(losses: bool) -> impl Strategy<Value = Vec<Step>> {
+/// Steps of a set of machines; they are lost now and then if so asked.
+pub fn steps_of(sides: &[Side], losses: bool) -> impl Strategy<Value = Vec<Step>> {
+    let sides = sides.to_vec();
+    let side = || proptest::sample::select(sides.clone());
     let weight = u32::from(losses);
     let step = prop_oneof![
         8 => Just(Step::Arrive),
@@ -87,10 +90,10 @@ enum Power {
 struct World {
     policy: SteeringPolicy,
     now: Time,
-    power: [Power; 2],
-    lost: [bool; 2],
+    power: Vec<Power>,
+    lost: Vec<bool>,
     /// When the requests of each machine came.
-    requests: [Vec<Time>; 2],
+    requests: Vec<Vec<Time>>,
 }
 
 impl World {
@@ -108,25 +111,25 @@ impl World {
             match action {
                 Action::Send { side } => {
                     sent += 1;
-                    let lost = |side: Side| self.lost[side as usize];
-                    prop_assert!(!lost(side) || lost(side.other()), "{side:?} is lost");
-                    self.requests[side as usize].push(self.now);
+                    let all_lost = self.lost.iter().all(|&lost| lost);
+                    prop_assert!(!self.lost[side.index()] || all_lost, "{side:?} is lost");
+                    self.requests[side.index()].push(self.now);
                 }
                 Action::Wake { side } => {
-                    let power = &mut self.power[side as usize];
+                    let power = &mut self.power[side.index()];
                     *power = match *power {
                         Power::GoingDown { wakes: false } => Power::GoingDown { wakes: true },
                         Power::Asleep => Power::Waking,
                         up => {
-                            prop_assert!(self.lost[side as usize], "{side:?} is up: {up:?}");
+                            prop_assert!(self.lost[side.index()], "{side:?} is up: {up:?}");
                             up
                         }
                     };
                 }
                 Action::Sleep { side } => {
-                    prop_assert_eq!(self.power[side as usize], Power::On, "sleep of {:?}", side);
-                    prop_assert!(!self.lost[side as usize], "sleep of {side:?}, which is lost");
-                    self.power[side as usize] = Power::GoingDown { wakes: false };
+                    prop_assert_eq!(self.power[side.index()], Power::On, "sleep of {:?}", side);
+                    prop_assert!(!self.lost[side.index()], "sleep of {side:?}, which is lost");
+                    self.power[side.index()] = Power::GoingDown { wakes: false };
                 }
             }
         }
@@ -147,8 +150,8 @@ impl World {
     }
 
     fn finish(&mut self, side: Side, last: bool) -> Result<(), TestCaseError> {
-        let requests = &mut self.requests[side as usize];
-        let serves = self.power[side as usize] == Power::On && !self.lost[side as usize];
+        let requests = &mut self.requests[side.index()];
+        let serves = self.power[side.index()] == Power::On && !self.lost[side.index()];
         if requests.is_empty() || !serves {
             return Ok(());
         }
@@ -157,10 +160,10 @@ impl World {
     }
 
     fn land(&mut self, side: Side) -> Result<(), TestCaseError> {
-        if self.lost[side as usize] {
+        if self.lost[side.index()] {
             return Ok(());
         }
-        let power = &mut self.power[side as usize];
+        let power = &mut self.power[side.index()];
         match *power {
             Power::GoingDown { wakes: true } => *power = Power::Waking,
             Power::GoingDown { wakes: false } => {
@@ -177,12 +180,12 @@ impl World {
     }
 
     fn lose(&mut self, side: Side, gives_up: bool) -> Result<(), TestCaseError> {
-        if std::mem::replace(&mut self.lost[side as usize], true) {
+        if std::mem::replace(&mut self.lost[side.index()], true) {
             return Ok(());
         }
         self.tell(Event::Lost { side })?;
         if gives_up {
-            for came in std::mem::take(&mut self.requests[side as usize]) {
+            for came in std::mem::take(&mut self.requests[side.index()]) {
                 self.tell(Event::Finish { side, latency: self.now - came })?;
             }
         }
@@ -190,8 +193,8 @@ impl World {
     }
 
     fn restore(&mut self, side: Side) -> Result<(), TestCaseError> {
-        if std::mem::replace(&mut self.lost[side as usize], false) {
-            self.power[side as usize] = Power::On;
+        if std::mem::replace(&mut self.lost[side.index()], false) {
+            self.power[side.index()] = Power::On;
             self.tell(Event::Back { side })?;
         }
         Ok(())
@@ -211,23 +214,32 @@ impl World {
 
 /// Plays steps; then all is found and lands, and every request is done in the end.
 pub fn play(policy: SteeringPolicy, steps: &[Step]) -> Result<(), TestCaseError> {
+    play_of(policy, &Side::BOTH, steps)
+}
+
+/// The same for a set of machines.
+pub fn play_of(
+    policy: SteeringPolicy,
+    sides: &[Side],
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
     let mut world = World {
         policy,
         now: Time::ZERO,
-        power: [Power::On; 2],
-        lost: [false; 2],
-        requests: [Vec::new(), Vec::new()],
+        power: vec![Power::On; sides.len()],
+        lost: vec![false; sides.len()],
+        requests: vec![Vec::new(); sides.len()],
     };
     world.take()?;
     for &step in steps {
         world.step(step)?;
     }
-    for side in Side::BOTH {
+    for &side in sides {
         world.restore(side)?;
     }
     // Far more than requests: each round finishes one of each machine, or lands, or waits.
     for _ in 0..4 * steps.len() + 100 {
-        for side in Side::BOTH {
+        for &side in sides {
             world.land(side)?;
             world.finish(side, false)?;
         }

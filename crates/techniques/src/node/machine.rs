@@ -44,6 +44,9 @@ pub struct Spec {
     pub package_states: Vec<PackageState>,
     /// What wakes idle cores beside requests.
     pub kernel: Kernel,
+    /// Kind of the cores that run kernel code where it has cores of its own.
+    #[serde(default)]
+    pub kernel_cores: KernelCores,
     /// Rest of the machine (fans, disks, network card, supply losses), in watts.
     pub rest_w: f64,
 }
@@ -163,6 +166,24 @@ pub struct Kernel {
     pub background_us: f64,
 }
 
+/// Cores of the kernel beside cores that serve requests (Mogul 2007, section 3). They have the same
+/// idle states.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelCores {
+    /// Time that they take for kernel code, as a multiple.
+    pub slowdown: f64,
+    /// Watts that they take in each state, as a multiple.
+    pub power: f64,
+}
+
+impl Default for KernelCores {
+    /// Cores of the same kind.
+    fn default() -> KernelCores {
+        KernelCores { slowdown: 1.0, power: 1.0 }
+    }
+}
+
 /// Number of the state in which an idle core spins; others follow in the order of the file.
 pub const POLL: usize = 0;
 
@@ -232,6 +253,8 @@ impl Machine {
         within("power.factor", most, 1.0, 100.0)?;
         within("rest_w", spec.rest_w, 0.0, 1e6)?;
         kernel(&spec.kernel)?;
+        within("kernel_cores.slowdown", spec.kernel_cores.slowdown, 0.1, 100.0)?;
+        within("kernel_cores.power", spec.kernel_cores.power, 1e-3, 10.0)?;
         let states = states(&spec)?;
         packages(&spec)?;
         Ok(Machine {

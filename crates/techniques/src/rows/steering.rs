@@ -1,10 +1,11 @@
-//! Which of a server's two machines serves a request, and which sleeps.
+//! Which of a server's machines serves a request, and which sleeps.
 
 use halfwink_policy::steering::{
     Always, AlwaysOn, Count, DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift,
-    KnightShiftParameters, OctopusMan, OctopusManParameters, ProgressiveBackup,
-    ProgressiveBackupParameters, Server, Shortest, ShortestParameters, Side, SleepTimer,
-    SleepTimerParameters, Threshold, ThresholdParameters,
+    KnightShiftParameters, Member, OctopusMan, OctopusManParameters, Progressive,
+    ProgressiveBackup, ProgressiveBackupParameters, ProgressiveParameters, Rest, Server, Shortest,
+    ShortestParameters, Side, SleepTimer, SleepTimerParameters, Split, SplitParameters, Threshold,
+    ThresholdParameters,
 };
 use halfwink_units::Time;
 
@@ -20,9 +21,7 @@ const SERVER: Technique = Technique {
     title: "",
     source: "-",
     parameters: &[],
-    make: Make::Steering(Steering::Alone(|choice| {
-        Box::new(AlwaysOn::new(choice.whole("threshold") as u32))
-    })),
+    make: Make::Steering(Steering::Alone(|_| Box::new(AlwaysOn::new(0)))),
     unread: &[],
     module: None,
 };
@@ -107,7 +106,11 @@ fn shortest(choice: &Choice, model: &Model, service: &Service) -> ShortestParame
     }
 }
 
-fn progressive(choice: &Choice, model: &Model, service: &Service) -> ProgressiveBackupParameters {
+fn progressive_backup(
+    choice: &Choice,
+    model: &Model,
+    service: &Service,
+) -> ProgressiveBackupParameters {
     let big = &model.spec().big;
     let wake_latency = ms(big.wake_ms);
     // Gandhi 2012: t_wait, which costs what a set-up costs.
@@ -123,13 +126,70 @@ fn progressive(choice: &Choice, model: &Model, service: &Service) -> Progressive
     }
 }
 
+/// The machines of a set, the first `least_on` of which are always on.
+fn set(choice: &Choice, model: &Model, least_on: u32) -> ProgressiveParameters {
+    let given = choice.given("threshold").map(|holds| (holds as u32).max(1));
+    let member = |side| Member { side, holds: given.unwrap_or(model.machine(side).workers) };
+    let members = model.set().sides().map(member).collect();
+    ProgressiveParameters {
+        members,
+        least_on,
+        spare: 0,
+        linger: Time::NEVER,
+        rest: Rest::default(),
+    }
+}
+
+fn progressive(choice: &Choice, model: &Model) -> ProgressiveParameters {
+    // Gandhi 2012: t_wait, which costs what a set-up costs; of the machine for which it is longest.
+    let wait = |side: Side| model.machine(side).wake_ms * model.machine(side).transition_share;
+    let longest = model.set().sides().map(wait).fold(0.0, f64::max);
+    ProgressiveParameters {
+        spare: choice.whole("spare") as u32,
+        linger: ms(choice.given("linger_ms").unwrap_or(longest)),
+        rest: Rest {
+            least_awake: ms(choice.number("least_awake_ms")),
+            per_day: choice.given("sleeps_per_day").map(|n| n as u32),
+        },
+        ..set(choice, model, choice.whole("least_on") as u32)
+    }
+}
+
+/// Shares requests among the first machines of a set in proportion to what each carries.
+fn split(choice: &Choice, model: &Model, service: &Service) -> SplitParameters {
+    let first = choice.given("first").map_or(usize::MAX, |n| n as usize);
+    let all: Vec<(Side, f64)> =
+        model.set().sides().map(|side| (side, service.capacity(side))).collect();
+    let fastest = all.iter().map(|(_, capacity)| *capacity).fold(0.0, f64::max);
+    let weight = |capacity: f64| (1e6 * capacity / fastest).round().clamp(1.0, 1e6) as u32;
+    let share = |(place, &(side, capacity)): (usize, &(Side, f64))| {
+        (side, if place < first { weight(capacity) } else { 0 })
+    };
+    SplitParameters { shares: all.iter().enumerate().map(share).collect() }
+}
+
+/// Parameter of techniques for which a set's machines hold requests.
+const HOLDS: Parameter = THRESHOLD.or_else("as many as it has workers").about(
+    "requests that a machine of the set holds",
+    "Gandhi 2012: a packing factor; at the number of workers nothing waits there",
+);
+
 pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "always-on",
         available: today("two machines behind a proxy that never sleep"),
-        title: "both machines always on, the small one up to the threshold",
+        title: "all machines always on: the small one of a pair up to the threshold, the first \
+                with room of a set",
         source: "Niccolini 2012, Sec 3.3",
-        parameters: &[THRESHOLD],
+        parameters: &[THRESHOLD.about(
+            "S_t: concurrent requests from which on the big machine serves; of a set, requests \
+             that each machine holds, or else its workers",
+            "Niccolini 2012, Sec 3.2.3: at the number of small threads nothing waits there",
+        )],
+        make: Make::Steering(Steering::Either {
+            pair: |choice| Box::new(AlwaysOn::new(choice.whole("threshold") as u32)),
+            set: |choice, model, _| Box::new(Progressive::new(set(choice, model, u32::MAX))),
+        }),
         unread: UNREAD_WITHOUT_SLEEP,
         ..SERVER
     },
@@ -288,7 +348,46 @@ pub(super) const TECHNIQUES: &[Technique] = &[
                 .about("how long it has had little to do when it gets no more", "Gandhi 2012"),
         ],
         make: Make::Steering(Steering::Of(|choice, model, service| {
-            Box::new(ProgressiveBackup::new(progressive(choice, model, service)))
+            Box::new(ProgressiveBackup::new(progressive_backup(choice, model, service)))
+        })),
+        ..SERVER
+    },
+    Technique {
+        name: "split",
+        available: today("weights of a load balancer; what has none is switched off by hand"),
+        title: "a fixed share of the requests for each of the first machines of a set",
+        parameters: &[Parameter::whole("first", 250, (1, 250))
+            .or_else("all")
+            .about("so many machines of the order share the requests; others sleep", "halfwink")],
+        make: Make::Steering(Steering::Set(|choice, model, service| {
+            Box::new(Split::new(&split(choice, model, service)))
+        })),
+        ..SERVER
+    },
+    Technique {
+        name: "progressive",
+        available: kernel("suspend to memory, woken by the network card"),
+        title: "as many machines of an ordered set as the requests in the system need",
+        source: "Gandhi 2012",
+        parameters: &[
+            HOLDS,
+            Parameter::whole("least_on", 1, (0, 250))
+                .about("the first so many machines never sleep", "assumption"),
+            Parameter::whole("spare", 1, (0, 1_000_000_000)).about(
+                "requests for which the others must have room when the last one is released",
+                "assumption: a hysteresis of one request",
+            ),
+            LINGER
+                .or_else("wake-up time x power while waking / idle power, of the slowest")
+                .about("how long they must have had it", "Gandhi 2012"),
+            Parameter::number("least_awake_ms", "ms", 0.0, (0.0, 1e9))
+                .about("how long a machine stays on after it woke", "halfwink live steer's"),
+            Parameter::whole("sleeps_per_day", 86_400, (1, 86_400))
+                .or_else("any number")
+                .about("budget of each machine's sleeps", "halfwink live steer's"),
+        ],
+        make: Make::Steering(Steering::Set(|choice, model, _| {
+            Box::new(Progressive::new(progressive(choice, model)))
         })),
         ..SERVER
     },

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::model::within;
 use super::{Machine, ModelError};
 
-/// What goes wrong with each of the two machines; nothing, if it is not said.
+/// What goes wrong with each of the machines; nothing, if it is not said.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -43,14 +43,14 @@ impl Default for Faults {
 }
 
 impl Faults {
-    pub(crate) fn check(&self, machines: [&Machine; 2]) -> Result<(), ModelError> {
+    pub(crate) fn check(&self, kinds: &[&Machine]) -> Result<(), ModelError> {
         within("faults.wake_lost", self.wake_lost, 0.0, 1.0)?;
         within("faults.wake_late", self.wake_late, 0.0, 1.0)?;
         within("faults.late_ms", self.late_ms, 0.0, 1e7)?;
         within("faults.crash_every_s", self.crash_every_s, 0.0, 1e9)?;
         within("faults.repair_s", self.repair_s, 1e-6, 1e9)?;
         within("faults.gone", self.gone, 0.0, 1.0)?;
-        let slowest = machines[0].wake_ms.max(machines[1].wake_ms);
+        let slowest = kinds.iter().map(|kind| kind.wake_ms).fold(0.0, f64::max);
         // Else no machine would ever wake in time.
         within("faults.wake_timeout_ms", self.wake_timeout_ms, slowest, 1e7)
     }

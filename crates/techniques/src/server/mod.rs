@@ -5,11 +5,13 @@
 
 mod faults;
 mod model;
+mod set;
 mod spec;
 mod watts;
 
 pub use faults::Faults;
 pub use model::{MachineModel, Model, ModelError, Service};
+pub use set::{Set, MOST};
 pub use spec::{Fact, Machine, Spec, Study, Times, Workload};
 pub use watts::Watts;
 

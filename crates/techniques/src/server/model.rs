@@ -4,6 +4,7 @@ use halfwink_engine::{Points, Sampler};
 use halfwink_policy::steering::Side;
 use halfwink_units::{Power, Time};
 
+use super::set::Set;
 use super::{Machine, Spec, Study, Times, Workload};
 
 /// A value of a description that cannot be.
@@ -55,16 +56,19 @@ enum Serving {
 pub struct Service {
     size: Sampler,
     gamma: f64,
-    serving: [Serving; 2],
-    speed: [f64; 2],
-    workers: [u32; 2],
+    /// Laws of the kinds, in the order of the set.
+    serving: Vec<Serving>,
+    speed: Vec<f64>,
+    workers: Vec<u32>,
+    /// Kind of the machine at each place.
+    kinds: Vec<u8>,
 }
 
 /// Model of a hybrid server, with a checked description.
 #[derive(Clone, Debug)]
 pub struct Model {
     spec: Spec,
-    machines: [MachineModel; 2],
+    set: Set,
 }
 
 impl Model {
@@ -74,18 +78,21 @@ impl Model {
     /// The first value that cannot be.
     pub fn new(spec: Spec) -> Result<Model, ModelError> {
         within("schema", f64::from(spec.schema), 1.0, 1.0)?;
-        let machines = [machine("small", &spec.small)?, machine("big", &spec.big)?];
-        study(&spec.study)?;
-        spec.faults.check([&spec.small, &spec.big])?;
+        let set = Set::of(&spec)?;
+        if let Some(found) = &spec.study {
+            study(found)?;
+        }
+        let kinds: Vec<&Machine> = set.kinds().map(|kind| spec.kind(kind)).collect();
+        spec.faults.check(&kinds)?;
         if spec.workloads.is_empty() {
             return Err(ModelError::at("workloads", "expected one workload or more"));
         }
-        for name in &spec.study.workloads {
+        for name in spec.study.iter().flat_map(|study| &study.workloads) {
             if !spec.workloads.contains_key(name) {
                 return Err(ModelError::at("study.workloads", format!("no workload `{name}`")));
             }
         }
-        let model = Model { spec, machines };
+        let model = Model { spec, set };
         for (name, workload) in &model.spec.workloads {
             model.check(workload).map_err(|e| ModelError {
                 element: format!("workloads.{name}.{}", e.element),
@@ -104,16 +111,13 @@ impl Model {
     /// Returns the description of a machine.
     #[must_use]
     pub fn machine(&self, side: Side) -> &Machine {
-        match side {
-            Side::Small => &self.spec.small,
-            Side::Big => &self.spec.big,
-        }
+        self.spec.kind(self.set.kind_of(side))
     }
 
-    /// Returns the small machine and the big one.
+    /// Returns the ordered set of machines.
     #[must_use]
-    pub fn machines(&self) -> [MachineModel; 2] {
-        self.machines
+    pub fn set(&self) -> &Set {
+        &self.set
     }
 
     /// A workload by name.
@@ -130,21 +134,29 @@ impl Model {
     pub fn check(&self, workload: &Workload) -> Result<Service, ModelError> {
         let size = Sampler::new(&workload.size).map_err(|e| ModelError::at("size", e))?;
         within("gamma", workload.gamma, 0.0, 8.0)?;
+        let of = |kind: &str| match self.spec.times_of(kind) {
+            "small" => serving("small", &workload.small),
+            _ => serving("big", &workload.big),
+        };
+        // Also of a kind that the set does not have.
+        serving("small", &workload.small)?;
+        serving("big", &workload.big)?;
         Ok(Service {
             size,
             gamma: workload.gamma,
-            serving: [serving("small", &workload.small)?, serving("big", &workload.big)?],
-            speed: [self.spec.small.speed, self.spec.big.speed],
-            workers: [self.spec.small.workers, self.spec.big.workers],
+            serving: self.set.kinds().map(of).collect::<Result<_, _>>()?,
+            speed: self.set.kinds().map(|kind| self.spec.kind(kind).speed).collect(),
+            workers: self.set.kinds().map(|kind| self.spec.kind(kind).workers).collect(),
+            kinds: self.set.kind_at_places().to_vec(),
         })
     }
 
-    /// Power of both machines, always on, at a share of all their workers (the thesis' worst case,
+    /// Power of all machines, always on, at a share of all their workers (the thesis' worst case,
     /// Fig 3.5), in watts.
     #[must_use]
     pub fn worst_w(&self, load: f64) -> f64 {
         let of = |m: &Machine| m.idle_w + (m.max_w - m.idle_w) * load;
-        of(&self.spec.small) + of(&self.spec.big)
+        self.set.sides().map(|side| of(self.machine(side))).sum()
     }
 }
 
@@ -153,12 +165,12 @@ impl Service {
     #[must_use]
     #[inline]
     pub fn span(&self, side: Side, size: f64, load: u32) -> Time {
-        Time(self.span_ps(side, size, load).min(1e17) as u64)
+        Time(self.span_ps(self.kind(side), size, load).min(1e17) as u64)
     }
 
     #[inline]
-    fn span_ps(&self, side: Side, size: f64, load: u32) -> f64 {
-        let at_speed = match &self.serving[side as usize] {
+    fn span_ps(&self, kind: usize, size: f64, load: u32) -> f64 {
+        let at_speed = match &self.serving[kind] {
             Serving::Linear { alpha_ps, beta_ps } => {
                 let beta = beta_ps[(load as usize).clamp(1, beta_ps.len()) - 1];
                 let size = if self.gamma == 1.0 { size } else { size.powf(self.gamma) };
@@ -166,23 +178,30 @@ impl Service {
             }
             Serving::Profile(points) => points.at(size),
         };
-        at_speed / self.speed[side as usize]
+        at_speed / self.speed[kind]
     }
 
-    /// The same service where each request says how long it takes: sizes are seconds on the big
-    /// machine, and longer on the small one by the ratio of their mean times with one request in
-    /// service. Drawn sizes are `mean_s`.
-    // assumption: a log was written by a machine like the big one.
+    #[inline]
+    fn kind(&self, side: Side) -> usize {
+        usize::from(self.kinds[side.index()])
+    }
+
+    /// The same service where each request says how long it takes: sizes are seconds on the last
+    /// machine of the set (the big one of a pair), and longer on others by the ratio of their mean
+    /// times with one request in service. Drawn sizes are `mean_s`.
+    // assumption: a log was written by a machine like the last one.
     #[must_use]
     pub fn measured(&self, mean_s: f64) -> Service {
-        let big_s = self.mean_s(Side::Big, 1);
-        let ratio = if big_s > 0.0 { self.mean_s(Side::Small, 1) / big_s } else { 1.0 };
+        let last = self.kinds.last().map_or(0, |&kind| usize::from(kind));
+        let last_s = self.kind_mean_s(last, 1);
         // Times include the speed of each machine.
-        let linear = |side: Side, ratio: f64| Serving::Linear {
-            alpha_ps: 0.0,
-            beta_ps: vec![1e12 * ratio * self.speed[side as usize]],
+        let linear = |kind: usize| {
+            let is_known = kind != last && last_s > 0.0;
+            let ratio = if is_known { self.kind_mean_s(kind, 1) / last_s } else { 1.0 };
+            let beta_ps = vec![1e12 * ratio * self.speed[kind]];
+            Serving::Linear { alpha_ps: 0.0, beta_ps }
         };
-        let serving = [linear(Side::Small, ratio), linear(Side::Big, 1.0)];
+        let serving = (0..self.serving.len()).map(linear).collect();
         Service { size: Sampler::fixed(mean_s), gamma: 1.0, serving, ..self.clone() }
     }
 
@@ -202,23 +221,36 @@ impl Service {
     /// and for profiles, else that of the mean of many draws.
     #[must_use]
     pub fn mean_s(&self, side: Side, load: u32) -> f64 {
-        if let Serving::Profile(points) = &self.serving[side as usize] {
-            return points.mean() * 1e-12 / self.speed[side as usize];
+        self.kind_mean_s(self.kind(side), load)
+    }
+
+    fn kind_mean_s(&self, kind: usize, load: u32) -> f64 {
+        if let Serving::Profile(points) = &self.serving[kind] {
+            return points.mean() * 1e-12 / self.speed[kind];
         }
         if self.gamma == 1.0 {
-            return self.span_ps(side, self.size.mean(), load) * 1e-12;
+            return self.span_ps(kind, self.size.mean(), load) * 1e-12;
         }
         let mut random = halfwink_engine::stream(1, "mean");
         let draws = 200_000;
-        let sum: f64 = (0..draws).map(|_| self.span_ps(side, self.draw(&mut random), load)).sum();
+        let sum: f64 = (0..draws).map(|_| self.span_ps(kind, self.draw(&mut random), load)).sum();
         sum / f64::from(draws) * 1e-12
     }
 
     /// The highest rate that a machine carries, with all its workers busy, in requests per second.
     #[must_use]
     pub fn capacity(&self, side: Side) -> f64 {
-        let workers = self.workers[side as usize];
+        let workers = self.workers[self.kind(side)];
         f64::from(workers) / self.mean_s(side, workers)
+    }
+
+    /// The highest rate that all machines carry together, in requests per second.
+    #[must_use]
+    pub fn whole_capacity(&self) -> f64 {
+        let kinds = 0..self.workers.len();
+        let of = |kind| f64::from(self.workers[kind]) / self.kind_mean_s(kind, self.workers[kind]);
+        let each: Vec<f64> = kinds.map(of).collect();
+        self.kinds.iter().map(|&kind| each[usize::from(kind)]).sum()
     }
 }
 
@@ -246,7 +278,7 @@ fn serving(element: &str, times: &Times) -> Result<Serving, ModelError> {
     }
 }
 
-fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelError> {
+pub(super) fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelError> {
     let at = |key: &str| format!("{name}.{key}");
     within(&at("workers"), f64::from(m.workers), 1.0, 4096.0)?;
     within(&at("speed"), m.speed, 1e-6, 1e6)?;

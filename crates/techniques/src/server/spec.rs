@@ -1,9 +1,11 @@
 //! What `machines/server/*.toml` say. Unknown keys are refused.
 
 use std::collections::BTreeMap;
+use std::fmt::Formatter;
 
 use halfwink_engine::Law;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Faults;
 
@@ -22,13 +24,21 @@ pub struct Spec {
     pub small: Machine,
     /// Description of the big machine.
     pub big: Machine,
+    /// Descriptions of further kinds of machines, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<String, Machine>,
+    /// The ordered set: kinds, each with its number of machines behind it (`small*4`). None: the
+    /// small machine, then the big one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<String>,
     /// Faults of the machines.
     #[serde(default)]
     pub faults: Faults,
     /// Description of workloads by name.
     pub workloads: BTreeMap<String, Workload>,
-    /// Parameters of the design study.
-    pub study: Study,
+    /// Parameters of the design study, which only a pair has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<Study>,
     /// Printed facts that the model does not need.
     #[serde(default)]
     pub facts: BTreeMap<String, Fact>,
@@ -61,7 +71,7 @@ pub struct Study {
 }
 
 /// A printed fact.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Fact {
     /// A claim that holds or not.
@@ -72,10 +82,44 @@ pub enum Fact {
     Text(String),
 }
 
-/// One of the two machines, with its share of memory, buses and the like.
+/// Written out, since the derived code of an untagged enum takes 20 kB of each program.
+impl<'de> Deserialize<'de> for Fact {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Fact, D::Error> {
+        struct OfValue;
+        impl Visitor<'_> for OfValue {
+            type Value = Fact;
+
+            fn expecting(&self, f: &mut Formatter) -> std::fmt::Result {
+                f.write_str("a number, a text, true or false")
+            }
+
+            fn visit_bool<E>(self, claim: bool) -> Result<Fact, E> {
+                Ok(Fact::Claim(claim))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Fact, E> {
+                Ok(Fact::Number(value as f64))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Fact, E> {
+                Ok(Fact::Number(value))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Fact, E> {
+                Ok(Fact::Text(text.to_owned()))
+            }
+        }
+        from.deserialize_any(OfValue)
+    }
+}
+
+/// A kind of machine, with its share of memory, buses and the like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
+    /// Kind whose times workloads have for this one: `small` or `big`. Only `kinds` say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<String>,
     /// Requests in service at a time: hardware threads (the thesis' T).
     pub workers: u32,
     /// Speed relative to the workloads' times.

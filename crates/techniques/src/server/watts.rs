@@ -24,11 +24,7 @@ impl Model {
     /// it changes and while it sleeps.
     #[must_use]
     pub fn watts(&self, side: Side, workers: usize) -> Watts {
-        let spec = self.spec();
-        let m = match side {
-            Side::Small => &spec.small,
-            Side::Big => &spec.big,
-        };
+        let m = self.machine(side);
         Watts {
             idle: Power::from_w(m.idle_w),
             request: Power::from_w((m.max_w - m.idle_w) / workers.max(1) as f64),

@@ -205,9 +205,8 @@ impl World for Node {
         let options = Options {
             workers: number("workers") as u32,
             flows: settings.options.given("flows").unwrap_or(0.0) as u32,
-            os_cores: given.unwrap_or_else(|| {
-                os_cores(&profile.profile, info.machine.cores(), arrivals.rate())
-            }),
+            os_cores: given
+                .unwrap_or_else(|| os_cores(&profile.profile, &info.machine, arrivals.rate())),
             ..Options::requests(number("requests") as u64, number("seed") as u64)
         };
         Ok(Box::new(NodeJob {
@@ -250,8 +249,9 @@ fn parts(choice: &Choice) -> impl Iterator<Item = (&Choice, NodePart)> {
 
 /// Cores of the kernel that its code, where it moves, keeps half busy; fewer where the others
 /// would be busier than they.
-fn os_cores(profile: &Profile, cores: usize, rate: f64) -> u32 {
-    let (own_s, moved_s) = (profile.mean_s(), profile.moved_s());
+fn os_cores(profile: &Profile, machine: &Machine, rate: f64) -> u32 {
+    let (cores, slowdown) = (machine.cores(), machine.spec().kernel_cores.slowdown);
+    let (own_s, moved_s) = (profile.mean_s(), profile.moved_s() * slowdown);
     let half_busy = (rate * moved_s / OS_LOAD).ceil();
     let as_busy = (cores as f64 * moved_s / (own_s + moved_s)).round();
     half_busy.min(as_busy).max(1.0) as u32

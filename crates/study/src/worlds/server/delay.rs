@@ -4,7 +4,7 @@ use halfwink_policy::steering::Side;
 use halfwink_server::{Arrivals, Options};
 use halfwink_techniques::Choice;
 
-use super::{capacity, run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
+use super::{run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table};
 
@@ -25,13 +25,13 @@ impl ServerInfo {
     /// # Errors
     /// If a run's books do not balance.
     pub fn peaks(&self) -> Result<Table, StudyError> {
-        let study = &self.model.spec().study;
+        let study = self.study()?;
         let (mut keys, mut cells) = (Vec::new(), Vec::new());
         for workload in &study.workloads {
             for &threshold in &study.thresholds {
                 let service = self.service(workload)?;
-                let rate = OVERLOAD * capacity(&service);
-                keys.push((workload, threshold, capacity(&service)));
+                let rate = OVERLOAD * service.whole_capacity();
+                keys.push((workload, threshold, service.whole_capacity()));
                 cells.push(Cell {
                     model: self.model.clone(),
                     service,
@@ -70,7 +70,7 @@ impl ServerInfo {
     /// # Errors
     /// If a run's books do not balance.
     pub fn delays(&self) -> Result<Table, StudyError> {
-        let study = &self.model.spec().study;
+        let study = self.study()?;
         let (mut keys, mut cells) = (Vec::new(), Vec::new());
         for workload in &study.workloads {
             let service = self.service(workload)?;
@@ -79,7 +79,7 @@ impl ServerInfo {
             for &kind in kinds {
                 for &threshold in &study.thresholds {
                     for load in LOADS {
-                        let rate = load / 100.0 * capacity(&service);
+                        let rate = load / 100.0 * service.whole_capacity();
                         keys.push((workload, kind, threshold, load));
                         cells.push(Cell {
                             model: self.model.clone(),
@@ -117,7 +117,7 @@ impl ServerInfo {
                 run.tally.longest_wait[0].as_s().into(),
                 units.into(),
             ];
-            row.extend(run_values(&RunView::of(run)));
+            row.extend(run_values(&RunView::of(run, self.model.set())));
             table.push(row);
         }
         Ok(table)

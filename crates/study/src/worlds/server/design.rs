@@ -3,10 +3,10 @@
 
 use halfwink_policy::steering::Side;
 use halfwink_server::{Arrivals, Options, Run};
-use halfwink_techniques::server::{Model, Service, Spec, Times};
+use halfwink_techniques::server::{Model, Service, Set, Spec, Times};
 use halfwink_techniques::Choice;
 
-use super::{capacity, run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
+use super::{big_share, run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table};
 
@@ -48,10 +48,10 @@ impl ServerInfo {
         technique: Choice,
         service: Service,
         per_s: f64,
-    ) -> Cell {
-        let options = Options::requests(self.model.spec().study.requests, SEED);
+    ) -> Result<Cell, StudyError> {
+        let options = Options::requests(self.study()?.requests, SEED);
         let arrivals = Arrivals::Poisson { rate: per_s };
-        Cell { model, service, arrivals, technique, options }
+        Ok(Cell { model, service, arrivals, technique, options })
     }
 
     /// Power against load for each wake-up time and sleep power, beside the worst case (Fig 3.5).
@@ -59,7 +59,7 @@ impl ServerInfo {
     /// # Errors
     /// If a run's books do not balance.
     pub fn power(&self) -> Result<Table, StudyError> {
-        let study = &self.model.spec().study;
+        let study = self.study()?;
         let (mut keys, mut cells) = (Vec::new(), Vec::new());
         for workload in PLOTTED {
             let service = self.service(workload)?;
@@ -71,14 +71,14 @@ impl ServerInfo {
                     })?;
                     for load in LOADS {
                         keys.push((workload, ms, share, load));
-                        let per_s = load / 100.0 * capacity(&service);
+                        let per_s = load / 100.0 * service.whole_capacity();
                         let technique = published(None)?;
                         cells.push(self.published_cell(
                             model.clone(),
                             technique,
                             service.clone(),
                             per_s,
-                        ));
+                        )?);
                     }
                 }
             }
@@ -103,7 +103,7 @@ impl ServerInfo {
                 worst_w.into(),
                 (100.0 * (1.0 - run.power_w() / worst_w)).into(),
             ];
-            row.extend(run_values(&RunView::of(run)));
+            row.extend(run_values(&RunView::of(run, self.model.set())));
             table.push(row);
         }
         Ok(table)
@@ -115,7 +115,7 @@ impl ServerInfo {
     /// # Errors
     /// If a run's books do not balance.
     pub fn ratios(&self) -> Result<Table, StudyError> {
-        let study = &self.model.spec().study;
+        let study = self.study()?;
         let mut designs = Vec::new();
         for &big_speed in &study.big_speeds {
             for (ideal, idle_grows) in [(false, false), (true, false), (false, true)] {
@@ -132,7 +132,7 @@ impl ServerInfo {
     /// # Errors
     /// If a run's books do not balance.
     pub fn speeds(&self) -> Result<Table, StudyError> {
-        let study = &self.model.spec().study;
+        let study = self.study()?;
         let mut designs = Vec::new();
         for &big_speed in &study.big_speeds {
             for (ideal, idle_grows) in [(false, false), (true, false)] {
@@ -148,13 +148,13 @@ impl ServerInfo {
 
     /// Each design at each utilisation; means weighted by time and requests.
     fn designs(&self, designs: &[Design]) -> Result<Table, StudyError> {
-        let shares = &self.model.spec().study.utilisation;
+        let shares = &self.study()?.utilisation;
         let middle = |n: usize| (n as f64 + 0.5) / shares.len() as f64;
         let (mut rates, mut cells) = (Vec::new(), Vec::new());
         for design in designs {
             let one =
                 self.with(|spec| design.apply(&Design { ratio: 1, speed: 1.0, ..*design }, spec))?;
-            let full = capacity(&service_of(&one)?);
+            let full = service_of(&one)?.whole_capacity();
             let model = self.with(|spec| design.apply(design, spec))?;
             for n in 0..shares.len() {
                 rates.push(middle(n) * full);
@@ -163,7 +163,7 @@ impl ServerInfo {
                     published(Some(model.spec().small.workers))?,
                     service_of(&model)?,
                     middle(n) * full,
-                ));
+                )?);
             }
         }
         let runs = run_all(&cells)?;
@@ -181,7 +181,8 @@ impl ServerInfo {
         ]);
         for (n, design) in designs.iter().enumerate() {
             let span = n * shares.len()..(n + 1) * shares.len();
-            let mean = Means::over(shares, &rates[span.clone()], &runs[span.clone()]);
+            let played = (&runs[span.clone()], self.model.set());
+            let mean = Means::over(shares, &rates[span.clone()], played);
             let service = &cells[span.start].service;
             let gap = service.mean_s(Side::Small, u32::MAX) * design.speed
                 / service.mean_s(Side::Big, u32::MAX);
@@ -246,14 +247,14 @@ struct Means {
 }
 
 impl Means {
-    fn over(shares: &[f64], rates: &[f64], runs: &[Run]) -> Means {
+    fn over(shares: &[f64], rates: &[f64], (runs, set): (&[Run], &Set)) -> Means {
         let (mut sum, mut requests) = (Means::default(), 0.0);
         for ((share, rate), run) in shares.iter().zip(rates).zip(runs) {
             let weight = share * rate;
             requests += weight;
             let mean_ms = run.tally.latency.mean().map_or(0.0, |t| t.as_ns() * 1e-6);
             sum.mean_ms += weight * mean_ms;
-            sum.small_share += weight * (1.0 - run.big_share());
+            sum.small_share += weight * (1.0 - big_share(&run.tally, set));
             sum.power_w += share * run.power_w();
         }
         Means {

@@ -5,14 +5,17 @@ use halfwink_policy::steering::Side;
 use halfwink_techniques::server::Fact;
 use halfwink_techniques::Choice;
 
-use super::{capacity, ServerInfo};
+use super::ServerInfo;
+use crate::error::StudyError;
 use crate::table::{real, text, Kind, Table, Value};
 
 impl ServerInfo {
     /// Values by name: numbers in `value`, words in `text`.
-    #[must_use]
-    pub fn facts(&self) -> Table {
-        let s = self.model.spec();
+    ///
+    /// # Errors
+    /// The description is of no pair.
+    pub fn facts(&self) -> Result<Table, StudyError> {
+        let (s, study) = (self.model.spec(), self.study()?);
         let mut table = Table::new(&[text("fact"), real("value"), text("text")]);
         let mut push = |fact: &str, value: f64| table.push(number(fact, value));
         for (name, machine) in [("small", &s.small), ("big", &s.big)] {
@@ -26,10 +29,10 @@ impl ServerInfo {
         let threshold =
             Choice::parse("server", "hybrid").map_or(f64::NAN, |c| c.number("threshold"));
         push("policy.threshold", threshold);
-        for (n, ms) in s.study.transitions_ms.iter().enumerate() {
+        for (n, ms) in study.transitions_ms.iter().enumerate() {
             push(&format!("study.transition_{n}_ms"), *ms);
         }
-        for (n, share) in s.study.sleep_shares.iter().enumerate() {
+        for (n, share) in study.sleep_shares.iter().enumerate() {
             push(&format!("study.sleep_share_{n}"), *share);
         }
         push("worst_full_w", self.model.worst_w(1.0));
@@ -39,7 +42,7 @@ impl ServerInfo {
                 let [small, big] = Side::BOTH.map(|side| service.capacity(side));
                 push(&format!("{name}.small_per_s"), small);
                 push(&format!("{name}.big_per_s"), big);
-                push(&format!("{name}.both_per_s"), capacity(&service));
+                push(&format!("{name}.both_per_s"), service.whole_capacity());
                 push(&format!("{name}.big_over_small"), big / small);
                 push(&format!("{name}.mean_size"), service.mean_size());
             }
@@ -49,10 +52,10 @@ impl ServerInfo {
                 push(&format!("{name}.shape"), shape);
             }
         }
-        let mut names: Vec<&str> = s.study.workloads.iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = study.workloads.iter().map(String::as_str).collect();
         names.sort_unstable();
         table.push(words("workloads", names.join(", ")));
-        let ratios: Vec<String> = s.study.speed_ratios.iter().map(u32::to_string).collect();
+        let ratios: Vec<String> = study.speed_ratios.iter().map(u32::to_string).collect();
         table.push(words("study.speed_ratios", ratios.join(", ")));
         for (fact, value) in &s.facts {
             table.push(match value {
@@ -61,7 +64,7 @@ impl ServerInfo {
                 Fact::Text(text) => words(fact, text.clone()),
             });
         }
-        table
+        Ok(table)
     }
 }
 

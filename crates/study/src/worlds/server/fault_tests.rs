@@ -6,7 +6,7 @@ use halfwink_server::{Arrivals, Options};
 use halfwink_techniques::choices;
 use halfwink_techniques::server::Faults;
 
-use super::{capacity, Cell};
+use super::Cell;
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
 
@@ -42,7 +42,7 @@ fn no_request_is_lost_and_nothing_sleeps_with_work_whatever_goes_wrong() {
         let load = any(random, &[0.02, 0.2, 0.6]);
         for choice in choices("server", &[]).unwrap() {
             let cell = Cell {
-                arrivals: Arrivals::Poisson { rate: load * capacity(&service) },
+                arrivals: Arrivals::Poisson { rate: load * service.whole_capacity() },
                 technique: choice.clone(),
                 options: Options { drain: seed % 2 == 0, ..Options::requests(300, seed) },
                 model: model.clone(),

@@ -10,7 +10,9 @@ use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
 use super::steady::{cells as walked_cells, Found, Walked};
-use super::{capacity, failed, read_load, RunView, ServerInfo, ServerLoad, KEEPS_UP, SEED};
+use super::{
+    big_share, failed, last_kind_s, read_load, RunView, ServerInfo, ServerLoad, KEEPS_UP, SEED,
+};
 use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
@@ -22,7 +24,7 @@ use crate::worlds::common::{
 };
 use crate::worlds::load::Read;
 
-/// World: requests, queues, a small and a big machine.
+/// World: requests, queues, an ordered set of machines.
 pub struct Server;
 
 /// A job whose names were found.
@@ -134,7 +136,7 @@ impl World for Server {
     }
 
     fn title(&self) -> &'static str {
-        "requests, queues, a small and a big machine, alone or a fleet of such pairs"
+        "requests, queues, a small and a big machine or a set of several, alone or a fleet"
     }
 
     fn command(&self, technique: &str) -> String {
@@ -142,12 +144,16 @@ impl World for Server {
     }
 
     fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
-        let mut list = Vec::new();
+        let mut list: Vec<Named> = Vec::new();
         for name in library.servers() {
             let info = library.server(&name, &[])?;
             for workload in info.model.spec().workloads.keys() {
-                let full = capacity(&info.service(workload)?);
-                let title = format!("both machines of {name} carry {full:.0} a second");
+                // Several machines have it; the first one stands for all.
+                if list.iter().any(|known| known.name == *workload) {
+                    continue;
+                }
+                let full = info.service(workload)?.whole_capacity();
+                let title = format!("all machines of {name} carry {full:.0} a second");
                 list.push(Named { name: workload.clone(), title });
             }
         }
@@ -194,6 +200,8 @@ impl World for Server {
         let info = library.server(&job.machine, &settings.machine)?;
         let (name, load) = job.workload.split_once('@').unwrap_or((&job.workload, "30"));
         let service = info.service(name)?;
+        // Whether the technique decides for these machines.
+        settings.choice.steering(&info.model, &service)?;
         let load = ServerLoad::parse(load)?;
         let fleet = fleet(&settings.options)?;
         let servers = fleet.map_or(1.0, |(n, _)| f64::from(n));
@@ -318,7 +326,7 @@ impl Prepared for ServerJob {
             let run =
                 simulate_fleet(model, service, &self.read.arrivals, &make, fleet, self.options)
                     .map_err(|error| failed(&error, self.options.seed))?;
-            let view = RunView::of_fleet(&run, servers);
+            let view = RunView::of_fleet(&run, model.set(), servers);
             return Ok(vec![
                 ("run", self.run_table(&view, None)),
                 ("ledger", Table::new(&LEDGER)),
@@ -330,7 +338,7 @@ impl Prepared for ServerJob {
         let run =
             simulate_controlled(model, service, &self.read.arrivals, made, self.options, control)
                 .map_err(|error| failed(&error, self.options.seed))?;
-        let view = RunView::of(&run);
+        let view = RunView::of(&run, model.set());
         Ok(vec![
             ("run", self.run_table(&view, run.precision)),
             ("ledger", ledger(&run.books)),
@@ -349,7 +357,6 @@ impl ServerJob {
         let energy_j = run.machines.iter().map(|m| m.energy_j).sum::<f64>();
         let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
         let waited_ps: u128 = tally.waited_ps.iter().sum();
-        let big = &run.machines[1];
         let mut cells = Common {
             unit_of_work: "request",
             units: done,
@@ -378,9 +385,9 @@ impl ServerJob {
             at(0.999).into(),
             us(tally.latency.max()).into(),
             (waited_ps as f64 * 1e-6 / tally.arrived.max(1) as f64).into(),
-            (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
-            (100.0 * big.state_s[2] / seconds / run.servers).into(),
-            (big.wakes as f64 / seconds / run.servers).into(),
+            big_share(tally, run.set).into(),
+            run.big_asleep_pct().into(),
+            run.wakes_per_s().into(),
             (100.0 * finished).into(),
             run.refused_pct().into(),
             run.lost_pct().into(),
@@ -395,7 +402,7 @@ impl ServerJob {
 
     /// Cells of the columns from `load_pct` to `bad_line`: what is asked of so many servers.
     fn asked(&self, servers: f64, offered: u64) -> [Value; 7] {
-        let full = capacity(&self.service) * servers;
+        let full = self.service.whole_capacity() * servers;
         [
             (100.0 * self.read.arrivals.rate() / full).into(),
             self.options.seed.into(),
@@ -465,7 +472,7 @@ fn slots(run: &RunView) -> Table {
     for (n, slot) in run.slots.iter().enumerate() {
         let seconds = slot.span.as_s();
         let energy_j: f64 = slot.machines.iter().map(|m| m.energy_j).sum();
-        let big_s = slot.machines[1].state_s;
+        let (asleep_s, all_s, _) = last_kind_s(&slot.machines, run.set);
         table.push(vec![
             n.into(),
             slot.start.as_s().into(),
@@ -473,8 +480,8 @@ fn slots(run: &RunView) -> Table {
             (energy_j / seconds).into(),
             us(slot.tally.latency.mean()).into(),
             us(slot.tally.latency.quantile(0.99)).into(),
-            (slot.tally.sent[1] as f64 / slot.tally.arrived.max(1) as f64).into(),
-            (100.0 * big_s[2] / big_s.iter().sum::<f64>()).into(),
+            big_share(&slot.tally, run.set).into(),
+            (100.0 * asleep_s / all_s).into(),
         ]);
     }
     table

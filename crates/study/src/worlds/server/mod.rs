@@ -11,12 +11,14 @@ pub use job::Server;
 
 use std::sync::Arc;
 
-use halfwink_policy::steering::{Side, SteeringPolicy};
+use halfwink_policy::steering::SteeringPolicy;
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{
     draw, simulate, Arrivals, FleetRun, MachineUse, Options, Run, RunError, Slot, Tally,
 };
-use halfwink_techniques::server::{distributions, parse, Model, Service, Spec, FOLDER, MOVED};
+use halfwink_techniques::server::{
+    distributions, parse, Model, Service, Set, Spec, Study, FOLDER, MOVED,
+};
 
 use halfwink_techniques::Choice;
 use halfwink_units::Time;
@@ -104,11 +106,6 @@ fn failed(error: &RunError, seed: u64) -> StudyError {
     }
 }
 
-/// Returns what both machines carry together, in requests per second.
-fn capacity(service: &Service) -> f64 {
-    service.capacity(Side::Small) + service.capacity(Side::Big)
-}
-
 /// Reads a load for so many servers, and what serves it: the workload, or times of service that its
 /// file has.
 fn read_load(
@@ -121,7 +118,7 @@ fn read_load(
         Some(mean_s) => service.measured(mean_s),
         None => service.clone(),
     };
-    let read = load.read(library, |mean_s| servers * capacity(&served(mean_s)))?;
+    let read = load.read(library, |mean_s| servers * served(mean_s).whole_capacity())?;
     let service = served(read.served_s);
     Ok((read, service))
 }
@@ -169,6 +166,18 @@ impl ServerInfo {
         Model::new(spec).map_err(|error| StudyError::Usage(format!("{}: {error}", self.name)))
     }
 
+    /// Returns the parameters of the design study.
+    ///
+    /// # Errors
+    /// The description has none, or is no pair: the study compares a small machine with a big one.
+    fn study(&self) -> Result<&Study, StudyError> {
+        let of_pair = self.model.spec().study.as_ref().filter(|_| self.model.set().is_pair());
+        of_pair.ok_or_else(|| {
+            let message = "no design study, which takes a pair and a section [study]";
+            StudyError::Usage(format!("{}: {message}", self.name))
+        })
+    }
+
     /// Everything that the targets ask, as tables by name.
     ///
     /// | table | a row for |
@@ -181,10 +190,10 @@ impl ServerInfo {
     /// | `speeds` | the same x speed of the small machine (Fig 3.7) |
     ///
     /// # Errors
-    /// If a run's books do not balance.
+    /// If a run's books do not balance, or the description is of no pair.
     pub fn tables(&self) -> Result<Vec<(&'static str, Table)>, StudyError> {
         Ok(vec![
-            ("facts", self.facts()),
+            ("facts", self.facts()?),
             ("peaks", self.peaks()?),
             ("delays", self.delays()?),
             ("power", self.power()?),
@@ -220,14 +229,16 @@ struct RunView<'a> {
     duration_s: f64,
     /// Number of servers.
     servers: f64,
+    set: &'a Set,
     tally: &'a Tally,
-    machines: &'a [MachineUse; 2],
+    machines: &'a [MachineUse],
     slots: &'a [Slot],
 }
 
 impl<'a> RunView<'a> {
-    fn of(run: &'a Run) -> RunView<'a> {
+    fn of(run: &'a Run, set: &'a Set) -> RunView<'a> {
         RunView {
+            set,
             duration_s: run.duration.as_s(),
             servers: 1.0,
             tally: &run.tally,
@@ -236,8 +247,9 @@ impl<'a> RunView<'a> {
         }
     }
 
-    fn of_fleet(run: &'a FleetRun, servers: u32) -> RunView<'a> {
+    fn of_fleet(run: &'a FleetRun, set: &'a Set, servers: u32) -> RunView<'a> {
         RunView {
+            set,
             duration_s: run.duration.as_s(),
             servers: f64::from(servers),
             tally: &run.tally,
@@ -254,16 +266,44 @@ impl RunView<'_> {
         answered as f64 >= KEEPS_UP * self.tally.arrived as f64
     }
 
-    /// Returns the share of requests that found both machines lost.
+    /// Returns the share of requests that found all machines lost.
     fn refused_pct(&self) -> f64 {
         100.0 * self.tally.refused as f64 / self.tally.arrived.max(1) as f64
     }
 
-    /// Returns the share of the time of both machines in which they were lost.
+    /// Returns the share of the time of all machines in which they were lost.
     fn lost_pct(&self) -> f64 {
         let lost_s: f64 = self.machines.iter().map(|machine| machine.state_s[4]).sum();
-        50.0 * lost_s / self.duration_s / self.servers
+        100.0 * lost_s / self.duration_s / self.servers / self.machines.len() as f64
     }
+
+    /// Returns the share of time that machines of the last kind are asleep.
+    fn big_asleep_pct(&self) -> f64 {
+        let (asleep_s, _, count) = last_kind_s(self.machines, self.set);
+        100.0 * asleep_s / self.duration_s / self.servers / count
+    }
+
+    /// Returns the wake-ups of the machines behind the first one, each second.
+    fn wakes_per_s(&self) -> f64 {
+        let wakes: u64 = self.machines[1..].iter().map(|machine| machine.wakes).sum();
+        wakes as f64 / self.duration_s / self.servers
+    }
+}
+
+/// Returns the share of requests that were sent to machines of the last kind: to the big one of a
+/// pair.
+fn big_share(tally: &Tally, set: &Set) -> f64 {
+    let sent = tally.sent.iter().enumerate().filter(|(place, _)| set.is_of_last_kind(*place));
+    sent.map(|(_, sent)| sent).sum::<u64>() as f64 / tally.arrived.max(1) as f64
+}
+
+/// Returns the time that machines of the last kind are asleep, their time in any state, and their
+/// number.
+fn last_kind_s(machines: &[MachineUse], set: &Set) -> (f64, f64, f64) {
+    let last = machines.iter().enumerate().filter(|(place, _)| set.is_of_last_kind(*place));
+    last.fold((0.0, 0.0, 0.0), |(asleep_s, all_s, count), (_, machine)| {
+        (asleep_s + machine.state_s[2], all_s + machine.state_s.iter().sum::<f64>(), count + 1.0)
+    })
 }
 
 /// Power is that of all servers, use of the big machine and wake-ups that of one in the mean.
@@ -274,8 +314,7 @@ fn run_values(run: &RunView) -> Vec<Value> {
     let done: u64 = tally.finished.iter().sum();
     let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
     let waited_ps: u128 = tally.waited_ps.iter().sum();
-    let [small, big] = run.machines;
-    let energy_j = small.energy_j + big.energy_j;
+    let energy_j: f64 = run.machines.iter().map(|machine| machine.energy_j).sum();
     vec![
         (done as f64 / seconds).into(),
         (energy_j / seconds).into(),
@@ -286,9 +325,9 @@ fn run_values(run: &RunView) -> Vec<Value> {
         at(0.999),
         ms(tally.latency.max()).into(),
         (waited_ps as f64 * 1e-9 / tally.arrived.max(1) as f64).into(),
-        (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
-        (100.0 * big.state_s[2] / seconds / run.servers).into(),
-        (big.wakes as f64 / seconds / run.servers).into(),
+        big_share(tally, run.set).into(),
+        run.big_asleep_pct().into(),
+        run.wakes_per_s().into(),
         (100.0 * finished).into(),
         run.refused_pct().into(),
         run.lost_pct().into(),
@@ -352,7 +391,7 @@ mod tests {
         for choice in choices("server", &[]).unwrap() {
             for workload in info.model.spec().workloads.keys() {
                 let service = info.service(workload).unwrap();
-                let rate = 0.15 * capacity(&service);
+                let rate = 0.15 * service.whole_capacity();
                 let cell = Cell {
                     arrivals: Arrivals::Poisson { rate },
                     technique: choice.clone(),

@@ -8,7 +8,7 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_techniques::{Choice, Values};
 use halfwink_units::Time;
 
-use super::{capacity, failed};
+use super::failed;
 use crate::error::StudyError;
 use crate::logs::Logs;
 use crate::table::{Kind, Value};
@@ -107,7 +107,7 @@ impl Walked {
         logs: &Logs,
     ) -> Result<Found, StudyError> {
         let servers = self.servers();
-        let full = capacity(service) * servers;
+        let full = service.whole_capacity() * servers;
         let peak = self.counts.iter().copied().fold(0.0, f64::max) / self.step.as_s();
         let top = peak.min(HIGHEST * full) / servers;
         let rates = if top > 0.0 { rates(top, self.loads) } else { vec![0.0] };

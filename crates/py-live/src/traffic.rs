@@ -14,7 +14,7 @@ use halfwink_testbed::traffic::Error;
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::library::{from_json, json};
+use crate::convert::to_python;
 use crate::{HalfwinkError, RunError};
 
 /// Seconds, frames per second at the start and at the end.
@@ -37,7 +37,7 @@ fn result<'py, T: Serialize + Send + 'static>(
     running: &Running<T>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let found = running.take().ok_or_else(|| RunError::new_err("no result, or not any more"))?;
-    from_json(py, &json(&found.map_err(py_error)?)?)
+    to_python(py, &found.map_err(py_error)?)
 }
 
 /// A generator that sends from a thread of its own.

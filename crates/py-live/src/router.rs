@@ -7,9 +7,10 @@ use halfwink_daemon::router::Router;
 use halfwink_daemon::Program;
 use halfwink_live_router as live;
 use halfwink_techniques::router::CoreTimes;
+use halfwink_techniques::Descriptions;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json, Library};
+use crate::convert::to_python;
 use crate::programs::{daemon_error, Metrics};
 use crate::RunError;
 
@@ -22,21 +23,21 @@ impl LiveRouter {
     /// Opens the ports of a description and starts forwarding; `log`: a file for its policy's
     /// events.
     #[new]
-    #[pyo3(signature = (library, path, *, log=None))]
+    #[pyo3(signature = (root, path, *, log=None))]
     fn new(
         py: Python<'_>,
-        library: &Library,
+        root: PathBuf,
         path: PathBuf,
         log: Option<PathBuf>,
     ) -> PyResult<LiveRouter> {
-        let started = py
-            .detach(|| Router::start(&Ok(library.0.descriptions().clone()), &path, log.as_deref()));
+        let machines = Ok(Descriptions::new(root));
+        let started = py.detach(|| Router::start(&machines, &path, log.as_deref()));
         Ok(LiveRouter(Arc::new(started.map_err(daemon_error)?)))
     }
 
     /// Counts and times since the start, with the joules of a model.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.0.report())
+        to_python(py, &self.0.report())
     }
 
     /// Returns the modelled joules and watts of times, by name. `times` has five per core.
@@ -56,7 +57,7 @@ impl LiveRouter {
             c6_s,
         };
         let times: Vec<CoreTimes> = times.into_iter().map(core).collect();
-        from_json(py, &json(&self.0.modelled(&times, duration_s, packets, bytes))?)
+        to_python(py, &self.0.modelled(&times, duration_s, packets, bytes))
     }
 
     /// Takes routes, addresses, neighbours and application from a description; what has changed.

@@ -16,7 +16,7 @@ use halfwink_testbed::traffic::running::Running;
 use halfwink_testbed::traffic::schedule::{Schedule, Segment, Spacing};
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json};
+use crate::convert::to_python;
 use crate::{HalfwinkError, RunError};
 
 /// `at_s`, bytes, `latency_s`, `service_s`, status, backend of requests.
@@ -86,7 +86,7 @@ impl DatasetWriter {
 
     /// Returns what was written; once, after its end.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&taken(&self.running)?)?)
+        to_python(py, &taken(&self.running)?)
     }
 }
 
@@ -94,7 +94,7 @@ impl DatasetWriter {
 #[pyfunction]
 fn dataset_check(py: Python<'_>, folder: PathBuf) -> PyResult<Bound<'_, PyAny>> {
     let found = py.detach(|| dataset::check(&folder)).map_err(py_error)?;
-    from_json(py, &json(&found)?)
+    to_python(py, &found)
 }
 
 /// Shape, and the sizes at these shares of all, of the bounded Pareto distribution with a mean.
@@ -158,7 +158,7 @@ impl WorkerPool {
 
     /// Returns the report up to now.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&py.detach(|| self.0.report()))?)
+        to_python(py, &py.detach(|| self.0.report()))
     }
 
     /// Ends it: requests in service are answered first.
@@ -251,7 +251,7 @@ impl Load {
 
     /// Returns the results; after its end.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.with_outcome(|outcome| from_json(py, &json(&outcome.found)?))
+        self.with_outcome(|outcome| to_python(py, &outcome.found))
     }
 
     /// Every request as columns, if they were to be kept: `at_s`, bytes, `latency_s`, `service_s`,

@@ -14,7 +14,7 @@ use halfwink_live_delegate::VARIABLE;
 use halfwink_policy::offload::{DelegationKind, DelegationParameters};
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json};
+use crate::convert::to_python;
 use crate::{HalfwinkError, RunError};
 
 /// A run of `halfwink live delegate`: the file that the preloaded library counts into.
@@ -60,7 +60,7 @@ impl DelegateRun {
 
     /// Returns the counters up to now.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&self.0.report())?)
+        to_python(py, &self.0.report())
     }
 
     /// Writes the event log, once the program has ended.
@@ -94,7 +94,7 @@ fn measure<'py>(
     let limits = Limits { trials, repetitions, item_ns };
     let wanted = |name: &str| only.as_ref().is_none_or(|all| all.iter().any(|n| n == name));
     let found = py.detach(|| Bench::new(here, there, limits).run(wanted));
-    from_json(py, &json(&found)?)
+    to_python(py, &found)
 }
 
 /// CPUs whose idle time is being watched.
@@ -131,7 +131,7 @@ impl IdleWatch {
     fn end<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let watch = self.0.take().ok_or_else(|| RunError::new_err("it has ended before"))?;
         let found = py.detach(|| watch.end()).map_err(RunError::new_err)?;
-        from_json(py, &json(&found)?)
+        to_python(py, &found)
     }
 }
 
@@ -173,7 +173,7 @@ impl EnergyMeter {
 
     /// Returns the readings up to now.
     fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&py.detach(|| self.0.look()))?)
+        to_python(py, &py.detach(|| self.0.look()))
     }
 }
 

@@ -10,7 +10,7 @@ use halfwink_live_preheat::pages::{Kind, Twin};
 use pyo3::prelude::*;
 
 use super::{address, failed, with, wrong};
-use crate::library::from_json;
+use crate::convert::to_python;
 
 /// A server whose pages are dropped and put back, with its client.
 #[pyclass(frozen)]
@@ -38,7 +38,7 @@ impl PreheatPages {
 
     /// Drops all pages and has a request recorded.
     fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &with(py, &self.0, Twin::record)?)
+        to_python(py, &with(py, &self.0, Twin::record)?)
     }
 
     /// Response times by class.
@@ -55,12 +55,12 @@ impl PreheatPages {
             twin.lead = Duration::from_secs_f64(lead_us / 1e6);
             twin.measure(kind, rounds)
         });
-        from_json(py, &measured?)
+        to_python(py, &measured?)
     }
 
     /// Loads that policies asked for.
     fn loads(&self, py: Python<'_>) -> PyResult<u64> {
-        with(py, &self.0, |twin| Ok(twin.loads())).map(|found| found.as_u64().unwrap_or(0))
+        with(py, &self.0, |twin| Ok(twin.loads()))
     }
 
     /// Writes the set of pages.

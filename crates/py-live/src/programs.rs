@@ -38,7 +38,7 @@ impl Metrics {
         self.address.clone()
     }
 
-    /// Stops the server.
+    /// Stops the server of this page.
     fn close(&self, py: Python<'_>) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(server));

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use halfwink_daemon::steer::Steer;
 use halfwink_daemon::Program;
+use halfwink_techniques::Descriptions;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, Library};
+use crate::convert::to_python;
 use crate::programs::{daemon_error, Metrics};
 
 /// A proxy at work, and the described server that gives it policy and watts.
@@ -19,15 +20,15 @@ impl LiveSteer {
     /// Listens and serves as a description says; `log`: a file for its policy's
     /// events.
     #[new]
-    #[pyo3(signature = (library, path, *, log=None))]
+    #[pyo3(signature = (root, path, *, log=None))]
     fn new(
         py: Python<'_>,
-        library: &Library,
+        root: PathBuf,
         path: PathBuf,
         log: Option<PathBuf>,
     ) -> PyResult<LiveSteer> {
-        let started = py
-            .detach(|| Steer::start(&Ok(library.0.descriptions().clone()), &path, log.as_deref()));
+        let machines = Ok(Descriptions::new(root));
+        let started = py.detach(|| Steer::start(&machines, &path, log.as_deref()));
         Ok(LiveSteer(Arc::new(started.map_err(daemon_error)?)))
     }
 
@@ -38,7 +39,7 @@ impl LiveSteer {
 
     /// Counts and times since the start, with the joules of a model.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.0.report())
+        to_python(py, &self.0.report())
     }
 
     /// Takes limits, machines, certificate and policy from a description; what has changed.

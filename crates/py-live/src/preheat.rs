@@ -19,7 +19,7 @@ use halfwink_policy::preheat::announce::{
 use halfwink_units::Time;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json};
+use crate::convert::to_python;
 use crate::{HalfwinkError, RunError};
 
 mod pages;
@@ -40,14 +40,14 @@ fn shared(path: &Path) -> Result<Shared, String> {
     Shared::open(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Works with what another thread may hold, while Python's others go on; its answer as JSON.
-fn with<T: Send, R: serde::Serialize + Send>(
+/// Works with what another thread may hold, while Python's others go on.
+fn with<T: Send, R: Send>(
     py: Python<'_>,
     held: &Mutex<T>,
     work: impl FnOnce(&mut T) -> Result<R, String> + Send,
-) -> PyResult<serde_json::Value> {
+) -> PyResult<R> {
     let work = || work(&mut *held.lock().map_err(|_| "an earlier run failed")?);
-    json(&py.detach(work).map_err(failed)?)
+    py.detach(work).map_err(failed)
 }
 
 fn key(bytes: &[u8]) -> PyResult<Key> {
@@ -105,7 +105,7 @@ fn preheat_beside<'py>(
     };
     let (here, there) = (subject(&servers[0])?, subject(&servers[1])?);
     let measured = py.detach(|| beside(&here, &there, self::shared(&shared)?, rounds));
-    from_json(py, &json(&measured.map_err(failed)?)?)
+    to_python(py, &measured.map_err(failed)?)
 }
 
 /// A server with its client, and all that prepares its machine.
@@ -132,7 +132,7 @@ impl PreheatHarness {
 
     /// Finds out which lines a request uses.
     fn learn<'py>(&self, py: Python<'py>, requests: u32) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &with(py, &self.0, |h| h.learn(requests))?)
+        to_python(py, &with(py, &self.0, |h| h.learn(requests))?)
     }
 
     /// Has requests announced from now on.
@@ -154,22 +154,22 @@ impl PreheatHarness {
             h.lead = Duration::from_secs_f64(lead_us / 1e6);
             h.measure(cold, rounds)
         });
-        from_json(py, &measured?)
+        to_python(py, &measured?)
     }
 
     /// Measures the time from sending an announcement to the first load, in microseconds.
     fn latency<'py>(&self, py: Python<'py>, rounds: usize) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &with(py, &self.0, |h| h.latency(rounds))?)
+        to_python(py, &with(py, &self.0, |h| h.latency(rounds))?)
     }
 
     /// Measures the nanoseconds per line.
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &with(py, &self.0, Harness::rates)?)
+        to_python(py, &with(py, &self.0, Harness::rates)?)
     }
 
     /// Returns the counters of the daemon.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &with(py, &self.0, |h| Ok(h.counts()))?)
+        to_python(py, &with(py, &self.0, |h| Ok(h.counts()))?)
     }
 
     /// Writes the set to a file.
@@ -233,7 +233,7 @@ impl PreheatDaemon {
 
     /// Returns the counters up to now.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&self.0.lock().map_err(failed)?.counts())?)
+        to_python(py, &self.0.lock().map_err(failed)?.counts())
     }
 
     /// Ends it, and its log.

@@ -3,17 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use halfwink_eventlog::Live;
+use halfwink_eventlog::{Family, Header, Live};
 use halfwink_live_circuits as live;
-use halfwink_study::LiveFabric;
+use halfwink_techniques::circuits::{LiveFabric, LIVE_CIRCUITS};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-use crate::library::{from_json, json, py_error, Library};
+use crate::convert::to_python;
 use crate::{HalfwinkError, RunError};
 
 /// Lines of a log that may wait to be written.
 const ROOM: usize = 1 << 16;
+/// The described fabric whose values are made a live one's, to replay its log.
+const MACHINE: &str = "mordia";
+/// The simulated world's name of the load that keeps all queues full.
+const WORKLOAD: &str = "all-to-all";
 
 fn wrong(error: impl std::fmt::Display) -> PyErr {
     HalfwinkError::new_err(error.to_string())
@@ -34,13 +38,8 @@ fn fabric((hosts, slot_us, night_us, gbps): (u16, f64, f64, f64)) -> LiveFabric 
 /// Checks a schedule by name, without touching an interface; what it is called in full.
 /// `fabric`: hosts, microseconds of a slot and a night, gigabits per second.
 #[pyfunction]
-fn circuits_check(
-    library: &Library,
-    technique: &str,
-    fabric: (u16, f64, f64, f64),
-) -> PyResult<String> {
-    let made = library.0.live_circuits(technique, &self::fabric(fabric));
-    made.map(|(_, header)| header.technique).map_err(py_error)
+fn circuits_check(technique: &str, fabric: (u16, f64, f64, f64)) -> PyResult<String> {
+    self::fabric(fabric).schedule(technique).map(|(_, technique)| technique).map_err(wrong)
 }
 
 /// Returns the values to set in the described fabric to match a live one.
@@ -60,16 +59,19 @@ struct CircuitSwitch {
 impl CircuitSwitch {
     /// Opens the wires of a description (JSON) and starts; `log`: a file for its policy's events.
     #[new]
-    #[pyo3(signature = (library, technique, fabric, config, *, log=None))]
+    #[pyo3(signature = (technique, fabric, config, *, log=None))]
     fn new(
-        library: &Library,
         technique: &str,
         fabric: (u16, f64, f64, f64),
         config: &str,
         log: Option<PathBuf>,
     ) -> PyResult<CircuitSwitch> {
-        let made = library.0.live_circuits(technique, &self::fabric(fabric));
-        let (policy, header) = made.map_err(py_error)?;
+        let fabric = self::fabric(fabric);
+        let (policy, technique) = fabric.schedule(technique).map_err(wrong)?;
+        let values = fabric.values();
+        let header = Header::new(LIVE_CIRCUITS, Family::Circuits, &technique)
+            .on(MACHINE, WORKLOAD)
+            .with(values.iter().map(|(path, value)| (path.as_str(), value.as_str())));
         let begun = log.map(|path| Live::create(&path, &header, ROOM)).transpose();
         let (log, tap) = begun.map_err(wrong)?.unzip();
         let switch = live::Switch::start(read(config)?, policy, tap).map_err(failed)?;
@@ -78,7 +80,7 @@ impl CircuitSwitch {
 
     /// Returns the counters, and sets them to zero if requested.
     fn report<'py>(&self, py: Python<'py>, from_zero: bool) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&self.switch.lock().map_err(failed)?.report(from_zero))?)
+        to_python(py, &self.switch.lock().map_err(failed)?.report(from_zero))
     }
 
     /// Returns whether it is running.
@@ -112,7 +114,7 @@ impl CircuitHost {
 
     /// Returns the counters, and sets them to zero if requested.
     fn report<'py>(&self, py: Python<'py>, from_zero: bool) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &json(&self.0.lock().map_err(failed)?.report(from_zero))?)
+        to_python(py, &self.0.lock().map_err(failed)?.report(from_zero))
     }
 
     /// Returns whether it is running.
@@ -120,7 +122,7 @@ impl CircuitHost {
         Ok(self.0.lock().map_err(failed)?.is_running())
     }
 
-    /// Stops the host.
+    /// Stops the host and its threads.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let stop = || self.0.lock().map_err(|e| e.to_string())?.stop();
         py.detach(stop).map_err(failed)
