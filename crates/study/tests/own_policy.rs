@@ -70,8 +70,11 @@ fn shipped(family: &str) -> Option<PathBuf> {
     Some(out.join(TARGET).join(format!("release/examples/{family}.wasm")))
 }
 
-/// Names of the list for the numbers of each module, and a run of a few hundred milliseconds.
-const SHIPPED: [(&str, fn(&str) -> Job, &[&str]); 3] = [
+/// A family, a run of a few hundred milliseconds, and names of the list for the numbers of its
+/// module.
+type Shipped = (&'static str, fn(&str) -> Job, &'static [&'static str]);
+
+const SHIPPED: [Shipped; 3] = [
     (
         "gating",
         job,
@@ -210,13 +213,9 @@ fn study_of_finished_run_is_read_without_its_module() {
     assert!(error.starts_with("./gone.wasm: No such file"), "{error}");
 }
 
-/// A policy in text: its `decide`, and further parts of a module.
-fn module(folder: &TempDir, decide: &str, more: &str) -> String {
-    module_about(folder, ABOUT, decide, more)
-}
-
 const ABOUT: &str = r#"{"family": "gating", "title": "of a test"}"#;
 
+/// A policy in text: what it says of itself, its `decide`, and further parts of a module.
 fn module_about(folder: &TempDir, about: &str, decide: &str, more: &str) -> String {
     let about = about.replace('"', "\\22").replace('\n', " ");
     write(
