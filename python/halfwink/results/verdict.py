@@ -423,6 +423,11 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
         elif best != today:
             surely = "surely " if one.saved(name, best).value >= LEAST_PCT else ""
             line += f". {WITH[need]}, nothing {surely}uses less than {best}"
+    if (name := one.greedy) is not None:
+        broken = ", ".join(one.group.breaks(name))
+        line += f". {name} would save {percents(one.saved(name, base))} and "
+        line += f"breaks a limit ({broken}): {cost_of(one.group, name, base)}"
+        line += "" if one.within else f"; the limits are {limits(one.group)}"
     return f"{line}."
 
 
