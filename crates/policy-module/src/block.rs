@@ -3,7 +3,7 @@
 //! | word | written by | holds |
 //! |---|---|---|
 //! | 0 | host | the time, in picoseconds |
-//! | 1 | host | the number of the event: 0 start, 1 timer, then those of the family; all ones: more |
+//! | 1 | host | the event: 0 start, 1 timer, then those of the family; all ones `more` |
 //! | 2 to 13 | host | the fields of the event |
 //! | 14 to 29 | host, before the start | the parameters, each a 64-bit floating-point number |
 //! | 30 | module | the time of its timer; all ones if it is off, as at the start |

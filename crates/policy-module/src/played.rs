@@ -41,7 +41,7 @@ impl Module for Opened {
     }
 }
 
-/// What a family adds to a module: its events and actions, and what its world can follow.
+/// A family adds this to a module: its events and actions, and what its world can follow.
 pub(crate) trait Told: Send {
     /// Events that the world delivers.
     type Event: Record;

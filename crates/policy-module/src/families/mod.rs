@@ -18,7 +18,7 @@ use crate::played::Opened;
 
 /// A family, as rows and modules see it.
 pub(crate) struct Family {
-    /// Its name, as `halfwink list techniques` has it.
+    /// Name that `halfwink list techniques` has for it.
     pub name: &'static str,
     /// Names of its events, as logs have them.
     pub events: &'static [&'static str],
@@ -32,7 +32,7 @@ pub(crate) struct Family {
     pub make: fn(&About) -> Make,
 }
 
-/// All of them.
+/// All families that modules may be of.
 pub(crate) const FAMILIES: [&Family; 3] = [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY];
 
 /// Returns the module of a row.

@@ -31,7 +31,7 @@ pub trait Record: Sized {
 
 /// A value that takes one word of a record, or a fixed number of words.
 trait Words: Sized {
-    /// Number of words.
+    /// Number of words that it takes.
     const COUNT: usize = 1;
 
     /// Writes it to the first words.

@@ -1,5 +1,5 @@
-//! Family `gating` of halfwink, version 1 of the interface: events of a core and actions on it. Times
-//! are picoseconds.
+//! Family `gating` of halfwink, version 1 of the interface: events of a core and actions on it.
+//! Times are picoseconds.
 #![allow(dead_code)]
 
 /// Properties of the core, which come with the start.

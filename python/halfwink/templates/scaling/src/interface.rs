@@ -1,5 +1,5 @@
-//! Family `scaling` of halfwink, version 1 of the interface: events of a router's cores and actions on
-//! them. Times are picoseconds.
+//! Family `scaling` of halfwink, version 1 of the interface: events of a router's cores and actions
+//! on them. Times are picoseconds.
 #![allow(dead_code)]
 
 /// Properties of the router, which come with the start.

@@ -1,5 +1,5 @@
-//! Family `steering` of halfwink, version 1 of the interface: events of a small and a big machine and
-//! actions on them. Times are picoseconds.
+//! Family `steering` of halfwink, version 1 of the interface: events of a small and a big machine
+//! and actions on them. Times are picoseconds.
 #![allow(dead_code)]
 
 /// Properties of the machines, which come with the start: of the small one, then of the big one.

@@ -31,9 +31,9 @@ struct Policy {
     requests: [u64; 2],
     /// Machines that cannot be reached.
     lost: [bool; 2],
-    /// Whether the big machine is on or wakes up.
+    /// True if the big machine is on or wakes up.
     is_up: bool,
-    /// Whether the big machine serves now.
+    /// True if the big machine serves now.
     is_on: bool,
 }
 
