@@ -109,6 +109,22 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns the machine that this happened to; none for a request that came.
+    #[inline]
+    #[must_use]
+    pub fn side(&self) -> Option<Side> {
+        match *self {
+            Event::Arrive => None,
+            Event::Finish { side, .. }
+            | Event::Awake { side }
+            | Event::Asleep { side }
+            | Event::Lost { side }
+            | Event::Back { side } => Some(side),
+        }
+    }
+}
+
 /// Actions that a steering policy requests of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(

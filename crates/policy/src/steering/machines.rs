@@ -3,7 +3,7 @@
 
 use halfwink_units::Time;
 
-use super::pair::{Machine, Pair, Power};
+use super::pair::{Machine, Pair};
 use super::queue::Queue;
 use super::{Action, Event, Side};
 use crate::Snapshot;
@@ -28,7 +28,7 @@ impl Machines {
     /// Returns whether a machine serves now.
     #[inline]
     pub(super) fn is_on(&self, side: Side) -> bool {
-        self.of(side).power == Power::On && !self.of(side).lost
+        self.of(side).is_on()
     }
 
     /// Takes note of what happened.

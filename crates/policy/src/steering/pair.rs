@@ -52,6 +52,33 @@ impl Machine {
     pub(super) fn is_up(&self) -> bool {
         matches!(self.power, Power::On | Power::Waking)
     }
+
+    /// Returns whether it serves now.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.power == Power::On && !self.lost
+    }
+
+    /// Marks it as waking if it is not up; returns whether it has to be asked.
+    #[inline]
+    pub(super) fn wake(&mut self) -> bool {
+        let must = !self.is_up();
+        if must {
+            self.power = Power::Waking;
+        }
+        must
+    }
+
+    /// Marks it as going down if it is on; returns whether it has to be asked. A machine that wakes
+    /// is left to finish.
+    #[inline]
+    pub(super) fn sleep(&mut self) -> bool {
+        let must = self.is_on();
+        if must {
+            self.power = Power::GoingDown;
+        }
+        must
+    }
 }
 
 /// State of both machines.
@@ -76,13 +103,8 @@ impl Pair {
     /// Takes note of what happened.
     #[inline]
     pub(super) fn note(&mut self, event: &Event) {
-        match *event {
-            Event::Arrive => {}
-            Event::Finish { side, .. }
-            | Event::Awake { side }
-            | Event::Asleep { side }
-            | Event::Lost { side }
-            | Event::Back { side } => self.of_mut(side).note(event),
+        if let Some(side) = event.side() {
+            self.of_mut(side).note(event);
         }
     }
 
@@ -98,24 +120,14 @@ impl Pair {
     /// Marks a machine as waking if it is not up; returns whether it has to be asked.
     #[inline]
     pub(super) fn wake(&mut self, side: Side) -> bool {
-        let machine = self.of_mut(side);
-        let must = !machine.is_up();
-        if must {
-            machine.power = Power::Waking;
-        }
-        must
+        self.of_mut(side).wake()
     }
 
     /// Marks a machine as going down if it is on; returns whether it has to be asked. A machine
     /// that wakes is left to finish.
     #[inline]
     pub(super) fn sleep(&mut self, side: Side) -> bool {
-        let machine = self.of_mut(side);
-        let must = machine.power == Power::On && !machine.lost;
-        if must {
-            machine.power = Power::GoingDown;
-        }
-        must
+        self.of_mut(side).sleep()
     }
 
     /// Loads and power states, for a policy's snapshot.

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use halfwink_units::Time;
 
-use super::pair::{Machine, Power};
+use super::pair::Machine;
 use super::rest::{Budget, Rest};
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
@@ -65,11 +65,6 @@ struct Place {
 }
 
 impl Place {
-    /// Returns whether it serves now.
-    fn is_on(&self) -> bool {
-        self.machine.power == Power::On && !self.machine.lost
-    }
-
     /// Returns the number of requests that it holds; none while it is lost.
     fn holds(&self) -> u64 {
         if self.machine.lost {
@@ -118,8 +113,10 @@ impl Progressive {
             actions: VecDeque::with_capacity(members.len() + 1),
             parameters,
         };
-        for place in policy.active..policy.places.len() {
-            policy.sleep(place);
+        for place in &mut policy.places[policy.active..] {
+            if place.machine.sleep() {
+                policy.actions.push_back(Action::Sleep { side: place.member.side });
+            }
         }
         policy
     }
@@ -130,12 +127,6 @@ impl Progressive {
         reachable.map(|place| u64::from(place.machine.load)).sum()
     }
 
-    fn sleep(&mut self, place: usize) {
-        let place = &mut self.places[place];
-        place.machine.power = Power::GoingDown;
-        self.actions.push_back(Action::Sleep { side: place.member.side });
-    }
-
     /// Activates machines until they hold so many requests.
     fn activate(&mut self, needed: u64) {
         let mut held: u64 = self.places[..self.active].iter().map(Place::holds).sum();
@@ -144,8 +135,7 @@ impl Progressive {
             held += place.holds();
             self.active += 1;
             self.quiet = None;
-            if !place.machine.is_up() && !place.machine.lost {
-                place.machine.power = Power::Waking;
+            if !place.machine.lost && place.machine.wake() {
                 self.actions.push_back(Action::Wake { side: place.member.side });
             }
         }
@@ -159,8 +149,7 @@ impl Progressive {
         let side = found.member.side;
         self.actions.push_back(Action::Send { side });
         // One that goes down, or sleeps, with no other machine left.
-        if !found.machine.is_up() && !found.machine.lost {
-            found.machine.power = Power::Waking;
+        if !found.machine.lost && found.machine.wake() {
             self.actions.push_back(Action::Wake { side });
         }
     }
@@ -168,7 +157,8 @@ impl Progressive {
     /// Returns the machine that serves a request which arrives now.
     fn choose(&self) -> usize {
         let active = &self.places[..self.active];
-        let has_room = |place: &Place| place.is_on() && place.machine.load < place.member.holds;
+        let has_room =
+            |place: &Place| place.machine.is_on() && place.machine.load < place.member.holds;
         if let Some(first) = active.iter().position(has_room) {
             return first;
         }
@@ -176,7 +166,7 @@ impl Progressive {
         let mut best = 0;
         for place in 1..self.active {
             let (one, other) = (&active[place], &active[best]);
-            let class = |p: &Place| (p.machine.lost, !p.is_on());
+            let class = |p: &Place| (p.machine.lost, !p.machine.is_on());
             let fill =
                 |p: &Place, by: &Place| u64::from(p.machine.load) * u64::from(by.member.holds);
             let is_better = class(one) < class(other)
@@ -219,15 +209,15 @@ impl Progressive {
             self.quiet = None;
         }
         self.release = None;
-        for place in self.active..self.places.len() {
-            let found = &mut self.places[place];
-            if !found.is_on() || found.machine.load > 0 {
+        for found in &mut self.places[self.active..] {
+            if !found.machine.is_on() || found.machine.load > 0 {
                 continue;
             }
             let earliest = self.parameters.rest.earliest(found.awake_since, found.budget);
             if earliest <= now {
                 self.parameters.rest.take(&mut found.budget, now);
-                self.sleep(place);
+                found.machine.sleep();
+                self.actions.push_back(Action::Sleep { side: found.member.side });
             } else {
                 self.release = Some(self.release.map_or(earliest, |at| at.min(earliest)));
             }
@@ -235,14 +225,7 @@ impl Progressive {
     }
 
     fn note(&mut self, now: Time, event: &Event) {
-        let (Event::Finish { side, .. }
-        | Event::Awake { side }
-        | Event::Asleep { side }
-        | Event::Lost { side }
-        | Event::Back { side }) = *event
-        else {
-            return;
-        };
+        let Some(side) = event.side() else { return };
         let known = self.places.iter_mut().find(|place| place.member.side == side);
         let Some(place) = known else { return };
         place.machine.note(event);
@@ -287,7 +270,7 @@ impl Policy for Progressive {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let on = self.places.iter().filter(|place| place.is_on()).count();
+        let on = self.places.iter().filter(|place| place.machine.is_on()).count();
         vec![("active", self.active as i64), ("on", on as i64), ("load", self.load() as i64)]
     }
 }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use halfwink_units::Time;
 
-use super::pair::{Machine, Power};
+use super::pair::Machine;
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
@@ -67,9 +67,7 @@ impl Split {
             return;
         }
         for share in self.shares.iter_mut().filter(|share| share.weight == 0) {
-            let machine = &mut share.machine;
-            if machine.power == Power::On && !machine.lost && machine.load == 0 {
-                machine.power = Power::GoingDown;
+            if share.machine.load == 0 && share.machine.sleep() {
                 self.actions.push_back(Action::Sleep { side: share.side });
             }
         }
@@ -103,8 +101,7 @@ impl Split {
         let Share { side, machine, .. } = &mut self.shares[place];
         machine.load += 1;
         self.actions.push_back(Action::Send { side: *side });
-        if !machine.is_up() && !machine.lost {
-            machine.power = Power::Waking;
+        if !machine.lost && machine.wake() {
             self.actions.push_back(Action::Wake { side: *side });
         }
     }
@@ -115,23 +112,15 @@ impl Policy for Split {
     type Action = Action;
 
     fn on_event(&mut self, _now: Time, event: &Event) {
-        match *event {
-            Event::Arrive => self.arrive(),
-            Event::Finish { side, .. }
-            | Event::Awake { side }
-            | Event::Asleep { side }
-            | Event::Lost { side }
-            | Event::Back { side } => {
-                if let Some(share) = self.shares.iter_mut().find(|share| share.side == side) {
-                    share.machine.note(event);
-                    if matches!(event, Event::Lost { .. } | Event::Back { .. }) {
-                        share.owed = 0;
-                    }
-                }
-                if !matches!(event, Event::Asleep { .. }) {
-                    self.rest();
-                }
+        let Some(side) = event.side() else { return self.arrive() };
+        if let Some(share) = self.shares.iter_mut().find(|share| share.side == side) {
+            share.machine.note(event);
+            if matches!(event, Event::Lost { .. } | Event::Back { .. }) {
+                share.owed = 0;
             }
+        }
+        if !matches!(event, Event::Asleep { .. }) {
+            self.rest();
         }
     }
 
