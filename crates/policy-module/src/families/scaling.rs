@@ -8,7 +8,7 @@ use halfwink_techniques::router::Model;
 use halfwink_techniques::{Choice, Make};
 use halfwink_units::Time;
 
-use super::{module_of, Family};
+use super::{below, module_of, Family};
 use crate::played::{Played, Told};
 
 pub(crate) const FAMILY: Family = Family {
@@ -35,18 +35,14 @@ impl Told for Router {
     type Action = Action;
 
     fn check(&self, action: &Action) -> Result<(), String> {
-        let below = |what: &str, found: u8, count: u8| match found < count {
-            true => Ok(()),
-            false => Err(format!("named the {what} {found}, expected one below {count}")),
-        };
-        let core = |core| below("core", core, self.cores);
-        let step = |step| below("P-state", step, self.steps);
+        let core = |core: u8| below("core", core.into(), self.cores.into());
+        let step = |step: u8| below("P-state", step.into(), self.steps.into());
         match *action {
             Action::Wake { core: n } | Action::Park { core: n } => core(n),
             Action::SetStep { step: n } => step(n),
             Action::Wish { core: n, step: m } => core(n).and_then(|()| step(m)),
             Action::Move { entry, to, .. } => {
-                below("entry", entry, ENTRIES as u8).and_then(|()| core(to))
+                below("entry", entry.into(), ENTRIES).and_then(|()| core(to))
             }
             Action::Rest { core: n, rest } => match rest {
                 Rest::Pause { span } | Rest::HaltFor { span, .. } | Rest::Sleep { span, .. }

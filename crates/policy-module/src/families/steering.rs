@@ -8,7 +8,7 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_techniques::{Choice, Make, Steering as Row};
 use halfwink_units::Time;
 
-use super::{module_of, Family};
+use super::{below, module_of, Family};
 use crate::played::{Played, Told};
 
 pub(crate) const FAMILY: Family = Family {
@@ -21,9 +21,7 @@ pub(crate) const FAMILY: Family = Family {
 };
 
 /// A policy of a pair of machines, which follow whatever they are asked for.
-struct Pair {
-    machines: usize,
-}
+struct Pair;
 
 impl Told for Pair {
     type Event = Event;
@@ -31,11 +29,7 @@ impl Told for Pair {
 
     fn check(&self, action: &Action) -> Result<(), String> {
         let (Action::Send { side } | Action::Wake { side } | Action::Sleep { side }) = action;
-        let (found, count) = (side.index(), self.machines);
-        match found < count {
-            true => Ok(()),
-            false => Err(format!("named the machine {found}, expected one below {count}")),
-        }
+        below("machine", side.index(), Side::BOTH.len())
     }
 
     fn answers(&self, event: &Event, requested: &VecDeque<Action>) -> Result<(), String> {
@@ -52,19 +46,16 @@ impl Told for Pair {
 impl Steering for Played<Pair> {}
 
 fn build(choice: &Choice, server: &Model, service: &Service) -> SteeringPolicy {
-    let machines = server.set().machines();
     let of =
         |value: fn(&Model, &Service, Side) -> u64| Side::BOTH.map(|s| value(server, service, s));
     let workers = of(|server, _, side| server.machine(side).workers.into());
     let alone = of(|_, service, side| seconds(service.mean_s(side, 1)));
     let busy =
         of(|server, service, side| seconds(service.mean_s(side, server.machine(side).workers)));
-    let model = |side: Side| &machines[side.index_in_pair()];
-    let wake = Side::BOTH.map(|side| model(side).wake.0);
-    let down = Side::BOTH.map(|side| model(side).down.0);
+    let wake = of(|server, _, side| server.set().machines()[side.index()].wake.0);
+    let down = of(|server, _, side| server.set().machines()[side.index()].down.0);
     let start = [workers, alone, busy, wake, down].concat();
-    let told = Pair { machines: machines.len() };
-    Box::new(Played::new(module_of(choice), choice, &start, told))
+    Box::new(Played::new(module_of(choice), choice, &start, Pair))
 }
 
 fn seconds(seconds: f64) -> u64 {
