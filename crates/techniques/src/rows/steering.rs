@@ -10,7 +10,7 @@ use halfwink_policy::steering::{
 use halfwink_units::Time;
 
 use super::availability::{kernel, silicon, today, usual};
-use crate::server::{Model, Service};
+use crate::server::{Model, Service, MOST};
 use crate::{Choice, Make, Parameter, Steering, Technique};
 
 const SERVER: Technique = Technique {
@@ -356,7 +356,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         name: "split",
         available: today("weights of a load balancer; what has none is switched off by hand"),
         title: "a fixed share of the requests for each of the first machines of a set",
-        parameters: &[Parameter::whole("first", 250, (1, 250))
+        parameters: &[Parameter::whole("first", MOST as u64, (1, MOST as u64))
             .or_else("all")
             .about("so many machines of the order share the requests; others sleep", "halfwink")],
         make: Make::Steering(Steering::Set(|choice, model, service| {
@@ -371,7 +371,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Gandhi 2012",
         parameters: &[
             HOLDS,
-            Parameter::whole("least_on", 1, (0, 250))
+            Parameter::whole("least_on", 1, (0, MOST as u64))
                 .about("the first so many machines never sleep", "assumption"),
             Parameter::whole("spare", 1, (0, 1_000_000_000)).about(
                 "requests for which the others must have room when the last one is released",

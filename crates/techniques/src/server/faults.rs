@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::model::within;
 use super::{Machine, ModelError};
 
-/// What goes wrong with each of the machines; nothing, if it is not said.
+/// Faults of each machine; without a value nothing goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {

@@ -134,17 +134,16 @@ impl Model {
     pub fn check(&self, workload: &Workload) -> Result<Service, ModelError> {
         let size = Sampler::new(&workload.size).map_err(|e| ModelError::at("size", e))?;
         within("gamma", workload.gamma, 0.0, 8.0)?;
+        // Both are checked, also of a kind that the set does not have.
+        let (small, big) = (serving("small", &workload.small)?, serving("big", &workload.big)?);
         let of = |kind: &str| match self.spec.times_of(kind) {
-            "small" => serving("small", &workload.small),
-            _ => serving("big", &workload.big),
+            "small" => small.clone(),
+            _ => big.clone(),
         };
-        // Also of a kind that the set does not have.
-        serving("small", &workload.small)?;
-        serving("big", &workload.big)?;
         Ok(Service {
             size,
             gamma: workload.gamma,
-            serving: self.set.kinds().map(of).collect::<Result<_, _>>()?,
+            serving: self.set.kinds().map(of).collect(),
             speed: self.set.kinds().map(|kind| self.spec.kind(kind).speed).collect(),
             workers: self.set.kinds().map(|kind| self.spec.kind(kind).workers).collect(),
             kinds: self.set.kind_at_places().to_vec(),
@@ -186,9 +185,9 @@ impl Service {
         usize::from(self.kinds[side.index()])
     }
 
-    /// The same service where each request says how long it takes: sizes are seconds on the last
-    /// machine of the set (the big one of a pair), and longer on others by the ratio of their mean
-    /// times with one request in service. Drawn sizes are `mean_s`.
+    /// Returns the same service, where each request says how long it takes: sizes are seconds on
+    /// the last machine of the set (the big one of a pair), and longer on others by the ratio of
+    /// their mean times with one request in service. Drawn sizes are `mean_s`.
     // assumption: a log was written by a machine like the last one.
     #[must_use]
     pub fn measured(&self, mean_s: f64) -> Service {

@@ -87,7 +87,7 @@ impl Set {
         }
         let count = count.parse().ok().filter(|count| (1..=MOST).contains(count));
         let Some(count) = count.filter(|count| self.places.len() as u32 + count <= MOST) else {
-            return wrong("1 to 250 machines, in all");
+            return wrong(&format!("1 to {MOST} machines, in all"));
         };
         let number = self.kinds.iter().position(|known| known == kind).unwrap_or_else(|| {
             self.kinds.push(kind.to_owned());

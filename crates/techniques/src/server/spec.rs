@@ -1,11 +1,9 @@
 //! What `machines/server/*.toml` say. Unknown keys are refused.
 
 use std::collections::BTreeMap;
-use std::fmt::Formatter;
 
 use halfwink_engine::Law;
-use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::Faults;
 
@@ -71,8 +69,8 @@ pub struct Study {
 }
 
 /// A printed fact.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number, a text, true or false")]
 pub enum Fact {
     /// A claim that holds or not.
     Claim(bool),
@@ -80,37 +78,6 @@ pub enum Fact {
     Number(f64),
     /// A text, as printed.
     Text(String),
-}
-
-/// Written out, since the derived code of an untagged enum takes 20 kB of each program.
-impl<'de> Deserialize<'de> for Fact {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Fact, D::Error> {
-        struct OfValue;
-        impl Visitor<'_> for OfValue {
-            type Value = Fact;
-
-            fn expecting(&self, f: &mut Formatter) -> std::fmt::Result {
-                f.write_str("a number, a text, true or false")
-            }
-
-            fn visit_bool<E>(self, claim: bool) -> Result<Fact, E> {
-                Ok(Fact::Claim(claim))
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Fact, E> {
-                Ok(Fact::Number(value as f64))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Fact, E> {
-                Ok(Fact::Number(value))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Fact, E> {
-                Ok(Fact::Text(text.to_owned()))
-            }
-        }
-        from.deserialize_any(OfValue)
-    }
 }
 
 /// A kind of machine, with its share of memory, buses and the like.
