@@ -145,16 +145,16 @@ impl Dispatch {
     /// stays on while it serves requests that the policy does not know of, and while
     /// its sleep is put off.
     pub fn state(&self, side: Side) -> (State, Wanted) {
-        let inner = self.lock();
-        let machine = &inner.machines[side.index_in_pair()];
+        let mut inner = self.lock();
+        let machine = inner.of(side);
         let held = machine.is_held(self.now());
         (if held { State::Asleep } else { machine.state }, machine.wanted)
     }
 
     /// Returns the time for which a machine that goes down stays on, if its sleep is put off.
     pub fn held(&self, side: Side) -> Option<Duration> {
-        let inner = self.lock();
-        let machine = &inner.machines[side.index_in_pair()];
+        let mut inner = self.lock();
+        let machine = inner.of(side);
         let left = machine.held.0.saturating_sub(self.now().0);
         let held = machine.state == State::GoingDown && left > 0;
         held.then(|| Duration::from_nanos(left.div_ceil(1000)))
@@ -164,7 +164,7 @@ impl Dispatch {
     /// succeeded.
     pub fn asleep(&self, side: Side, well: bool) {
         self.with(|inner, now| {
-            let machine = &mut inner.machines[side.index_in_pair()];
+            let machine = inner.of(side);
             machine.counts.power_failures += u64::from(!well);
             if machine.state != State::GoingDown {
                 return;
@@ -186,7 +186,7 @@ impl Dispatch {
     /// Records that it serves after a request to wake.
     pub fn awake(&self, side: Side) {
         self.with(|inner, now| {
-            let machine = &mut inner.machines[side.index_in_pair()];
+            let machine = inner.of(side);
             if machine.state == State::Waking && machine.wanted == Wanted::Asleep {
                 // A policy that has just begun wants it so, and counts it as going down.
                 machine.become_(now, State::GoingDown);
@@ -207,15 +207,15 @@ impl Dispatch {
 
     /// Counts a failure to wake it.
     pub fn power_failed(&self, side: Side) {
-        self.with(|inner, _| inner.machines[side.index_in_pair()].counts.power_failures += 1);
+        self.with(|inner, _| inner.of(side).counts.power_failures += 1);
     }
 
     /// A lost machine serves again.
     pub fn back(&self, side: Side) {
         self.with(|inner, now| {
-            if inner.machines[side.index_in_pair()].state == State::Lost {
-                inner.machines[side.index_in_pair()].become_(now, State::On);
-                inner.machines[side.index_in_pair()].wanted = Wanted::Awake;
+            if inner.of(side).state == State::Lost {
+                inner.of(side).become_(now, State::On);
+                inner.of(side).wanted = Wanted::Awake;
                 inner.tell(now, Event::Back { side });
                 inner.admit(side, now);
             }
@@ -226,20 +226,20 @@ impl Dispatch {
     pub fn connected(&self, side: Side, well: bool) -> bool {
         self.with(|inner, now| {
             let fall = inner.fall;
-            let machine = &mut inner.machines[side.index_in_pair()];
+            let machine = inner.of(side);
             machine.counts.connections += u64::from(well);
             machine.failures = if well { 0 } else { machine.failures + 1 };
             if machine.state == State::On && machine.failures >= fall {
                 inner.lose(side, now);
             }
-            inner.machines[side.index_in_pair()].state == State::Lost
+            inner.of(side).state == State::Lost
         })
     }
 
     /// One of its attempts failed.
     pub fn failed(&self, side: Side, retried: bool) {
         self.with(|inner, _| {
-            let counts = &mut inner.machines[side.index_in_pair()].counts;
+            let counts = &mut inner.of(side).counts;
             counts.failed += 1;
             counts.retried += u64::from(retried);
         });
@@ -247,20 +247,20 @@ impl Dispatch {
 
     /// Since when it is on, if it is.
     pub fn on_since(&self, side: Side) -> Option<Instant> {
-        let inner = self.lock();
-        let machine = &inner.machines[side.index_in_pair()];
+        let mut inner = self.lock();
+        let machine = inner.of(side);
         let since = std::time::Duration::from_nanos(machine.on_since.0 / 1000);
         (machine.state == State::On).then(|| self.start + since)
     }
 
     /// Returns whether requests wait for it.
     pub fn has_waiting(&self, side: Side) -> bool {
-        !self.lock().machines[side.index_in_pair()].queue.is_empty()
+        !self.lock().of(side).queue.is_empty()
     }
 
     /// Returns whether it cannot be reached.
     pub fn is_lost(&self, side: Side) -> bool {
-        self.lock().machines[side.index_in_pair()].state == State::Lost
+        self.lock().of(side).state == State::Lost
     }
 
     /// Other bounds and watts; `policy`: another policy, which takes over what is there, and what
@@ -299,7 +299,7 @@ impl Ticket {
         self.over = true;
         let (side, epoch, came) = (self.side, self.epoch, self.came);
         let placed = self.dispatch.with(|inner, now| {
-            inner.machines[side.index_in_pair()].counts.resteered += 1;
+            inner.of(side).counts.resteered += 1;
             inner.leave(side, epoch, came, now);
             inner.arrive(came, now)
         });
@@ -313,7 +313,7 @@ impl Drop for Ticket {
             let (side, epoch, came, served) = (self.side, self.epoch, self.came, self.served);
             self.dispatch.with(|inner, now| {
                 inner.total.record(Time(now.0 - came.0));
-                inner.machines[side.index_in_pair()].counts.served += u64::from(served);
+                inner.of(side).counts.served += u64::from(served);
                 inner.leave(side, epoch, came, now);
             });
         }

@@ -130,7 +130,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
     let addresses = [config.small.address.to_string(), config.big.address.to_string()];
     let read = |inner: &mut super::steps::Inner, now| {
         let machines = Side::BOTH.map(|side| {
-            let machine = &mut inner.machines[side.index_in_pair()];
+            let machine = inner.of(side);
             machine.book(now);
             MachineReport {
                 address: addresses[side.index_in_pair()].clone(),
@@ -141,7 +141,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
                 residency: machine.meter.residency(),
             }
         });
-        let meters = Side::BOTH.map(|side| inner.machines[side.index_in_pair()].meter.clone());
+        let meters = Side::BOTH.map(|side| inner.of(side).meter.clone());
         (now, inner.queueing.clone(), inner.total.clone(), machines, meters)
     };
     let ((now, queueing, total, machines, meters), length) =

@@ -22,7 +22,7 @@ fn pair(rest: Rest) -> Inner {
 }
 
 fn big(inner: &mut Inner) -> &mut Machine {
-    &mut inner.machines[Side::Big.index_in_pair()]
+    inner.of(Side::Big)
 }
 
 /// A request on each machine; that of the big one wakes it if it has to.

@@ -65,7 +65,8 @@ impl Inner {
         }
     }
 
-    fn of(&mut self, side: Side) -> &mut Machine {
+    /// Returns a machine of the pair.
+    pub fn of(&mut self, side: Side) -> &mut Machine {
         &mut self.machines[side.index_in_pair()]
     }
 
