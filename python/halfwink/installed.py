@@ -14,6 +14,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,7 @@ def _make_live() -> bool:
     return subprocess.run(make, cwd=folder, stdout=sys.stderr, check=False).returncode == 0
 
 
+@cache
 def live_module() -> ModuleType:
     """The native module of ``halfwink-live``.
 

@@ -88,7 +88,7 @@ def machine_text(
     """Returns the text of the machine file.
 
     Args:
-        host: measured values (`halfwink.native.calibrate_host`).
+        host: measured values (`halfwink._live.calibrate_host`).
         caches: caches as they are reported.
         cpus: number of CPUs of the machine.
         base: the machine that all else is taken from.

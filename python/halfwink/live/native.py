@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from halfwink import installed
+
 if TYPE_CHECKING:
     from halfwink._live import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 else:
 
     def __getattr__(name: str) -> Any:
-        from halfwink import installed
-
         return getattr(installed.live_module(), name)
