@@ -349,13 +349,17 @@ class Judged:
         return [f"{fastest} is fastest: {cost}; it {saved}."]
 
     def _greedy(self) -> list[str]:
+        found = self.beyond_limits()
+        return [f"{found}; the limits are {limits(self.group)}."] if found else []
+
+    def beyond_limits(self) -> str | None:
+        """Returns what would save more than the best, and which limit it breaks."""
         if (name := self.greedy) is None:
-            return []
+            return None
         saved = self.saved(name, self.group.baseline)
         broken = ", ".join(self.group.breaks(name))
         cost = cost_of(self.group, name, self.group.baseline)
-        line = f"{name} would save {percents(saved)} and breaks a limit ({broken}): {cost}; "
-        return [f"{line}the limits are {limits(self.group)}."]
+        return f"{name} would save {percents(saved)} and breaks a limit ({broken}): {cost}"
 
     def _leanest(self) -> list[str]:
         """Names the technique of a closed loop with the least energy for each unit, at full
@@ -423,11 +427,8 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
         elif best != today:
             surely = "surely " if one.saved(name, best).value >= LEAST_PCT else ""
             line += f". {WITH[need]}, nothing {surely}uses less than {best}"
-    if (name := one.greedy) is not None:
-        broken = ", ".join(one.group.breaks(name))
-        line += f". {name} would save {percents(one.saved(name, base))} and "
-        line += f"breaks a limit ({broken}): {cost_of(one.group, name, base)}"
-        line += "" if one.within else f"; the limits are {limits(one.group)}"
+    if found := one.beyond_limits():
+        line += f". {found}" + ("" if one.within else f"; the limits are {limits(one.group)}")
     return f"{line}."
 
 
