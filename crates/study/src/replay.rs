@@ -15,7 +15,6 @@ use halfwink_techniques::Choice;
 use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
-
 use crate::worlds::list::world;
 
 /// The live world that may do without a description of its machines.

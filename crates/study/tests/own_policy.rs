@@ -349,7 +349,7 @@ fn module_whose_requests_no_world_can_follow_is_named() {
     };
     let error = run(&of_set).map(drop).expect_err("a module of a set");
     assert!(error.contains("found a set of 6 machines, expected a pair for"), "{error}");
-    // Those that answer no question, wanted or not.
+    // Modules that answer no question fail, whether they asked for it or not.
     for (family, line) in [
         ("scaling", "`empty`, it let the core 0 wait, expected one `rest` of it"),
         ("steering", "`arrive`, it sent the request 0 times, expected one `send`"),

@@ -217,7 +217,7 @@ pub fn play(policy: SteeringPolicy, steps: &[Step]) -> Result<(), TestCaseError>
     play_of(policy, &Side::BOTH, steps)
 }
 
-/// The same for a set of machines.
+/// Plays the same events against a policy of a set of machines.
 pub fn play_of(
     policy: SteeringPolicy,
     sides: &[Side],
