@@ -4,7 +4,6 @@ use halfwink_techniques::{Default as Otherwise, Parameter, Range};
 use serde::Deserialize;
 
 use crate::block::PARAMETERS;
-use crate::families::{Family, FAMILIES};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +27,16 @@ struct Number {
     title: String,
 }
 
+/// A family, as modules speak of it.
+pub(crate) struct Family {
+    /// Name that `halfwink list techniques` has for it.
+    pub name: &'static str,
+    /// Names of its events, as logs have them.
+    pub events: &'static [&'static str],
+    /// Events among them that are questions: each module is sent them.
+    pub questions: &'static [&'static str],
+}
+
 /// The description of a module. Texts last as long as the process, as those of the listed rows do.
 pub(crate) struct About {
     /// The family of its policy.
@@ -44,15 +53,18 @@ pub(crate) struct About {
 const LONGEST: usize = 200;
 
 impl About {
-    /// Reads what a module says of itself.
+    /// Reads what a module says of itself. It has to be of one of these families.
     ///
     /// # Errors
     /// One line that names the value found and the values allowed.
-    pub(crate) fn read(text: &str) -> Result<About, String> {
+    pub(crate) fn read<const N: usize>(
+        text: &str,
+        families: [&'static Family; N],
+    ) -> Result<About, String> {
         let wrong = |e| format!("what it says of itself is wrong: {e}");
         let said: Said = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-        let known = FAMILIES.map(|family| family.name).join(", ");
-        let family = FAMILIES.into_iter().find(|family| family.name == said.family);
+        let known = families.map(|family| family.name).join(", ");
+        let family = families.into_iter().find(|family| family.name == said.family);
         let family = family
             .ok_or_else(|| wrong(format!("family `{}`, expected {known}", shown(&said.family))))?;
         let mut wanted = if said.events.is_some() { 0 } else { u64::MAX };

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::about::{kept, About};
 use crate::engine::Compiled;
+use crate::families::FAMILIES;
 use crate::played::Opened;
 
 /// Most bytes of a module.
@@ -37,7 +38,8 @@ pub(crate) fn load(path: &str) -> Result<&'static Technique, Error> {
     let wrong = |problem: String| Error::Usage(format!("{path}: {problem}"));
     let compiled = Compiled::new(&bytes).map_err(wrong)?;
     let about = compiled.instance().map_err(wrong)?;
-    let about = About::read(about.about().map_err(wrong)?).map_err(wrong)?;
+    let families = FAMILIES.map(|playable| &playable.family);
+    let about = About::read(about.about().map_err(wrong)?, families).map_err(wrong)?;
     let row = Box::leak(Box::new(row(Opened { path: kept(path), digest, compiled, about })));
     rows.push(row);
     Ok(row)
@@ -46,19 +48,17 @@ pub(crate) fn load(path: &str) -> Result<&'static Technique, Error> {
 fn row(opened: Opened) -> Technique {
     let module: &'static Opened = Box::leak(Box::new(opened));
     let about = &module.about;
+    let playable = FAMILIES.into_iter().find(|playable| playable.family.name == about.family.name);
+    let playable = playable.expect("the description names one of them");
     Technique {
         name: module.path,
         family: about.family.name,
-        worlds: (about.family.worlds)(about),
+        worlds: (playable.worlds)(about),
         title: about.title,
         source: "a policy of the user's own",
-        available: Available {
-            needs: Availability::Kernel,
-            how: about.family.needs,
-            is_usual: false,
-        },
+        available: Available { needs: Availability::Kernel, how: playable.needs, is_usual: false },
         parameters: about.parameters,
-        make: (about.family.make)(about),
+        make: (playable.make)(about),
         unread: &[],
         module: Some(module),
     }

@@ -4,14 +4,12 @@ use halfwink_policy::gating::{Action, Event, Gating, GatingPolicy};
 use halfwink_policy::record::Record;
 use halfwink_techniques::{Change, Choice, Delays, Gating as Row, GatingContext, Make, Plan, Slot};
 
-use super::{module_of, Family};
-use crate::about::About;
+use super::{module_of, Playable};
+use crate::about::{About, Family};
 use crate::played::{Played, Told};
 
-pub(crate) const FAMILY: Family = Family {
-    name: "gating",
-    events: <Event as Record>::KINDS,
-    questions: &[],
+pub(crate) const FAMILY: Playable = Playable {
+    family: Family { name: "gating", events: <Event as Record>::KINDS, questions: &[] },
     needs: "build the policy into hardware or a kernel",
     // A server of today has what the policy changes within requests, from a profile. Halts are its
     // governor's.

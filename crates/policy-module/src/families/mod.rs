@@ -13,17 +13,13 @@ mod steering;
 
 use halfwink_techniques::{Choice, Make};
 
-use crate::about::About;
+use crate::about::{About, Family};
 use crate::played::Opened;
 
-/// A family, as rows and modules see it.
-pub(crate) struct Family {
-    /// Name that `halfwink list techniques` has for it.
-    pub name: &'static str,
-    /// Names of its events, as logs have them.
-    pub events: &'static [&'static str],
-    /// Events among them that are questions: each module is sent them.
-    pub questions: &'static [&'static str],
+/// A family of which a policy can be a module, as rows of techniques see it.
+pub(crate) struct Playable {
+    /// The words that its modules use.
+    pub family: Family,
     /// Change that an operator needs to run such a policy.
     pub needs: &'static str,
     /// Worlds that play a module.
@@ -33,7 +29,7 @@ pub(crate) struct Family {
 }
 
 /// All families that modules may be of.
-pub(crate) const FAMILIES: [&Family; 3] = [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY];
+pub(crate) const FAMILIES: [&Playable; 3] = [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY];
 
 /// Checks a number that a world uses as a place in a list.
 ///

@@ -8,13 +8,12 @@ use halfwink_techniques::router::Model;
 use halfwink_techniques::{Choice, Make};
 use halfwink_units::Time;
 
-use super::{below, module_of, Family};
+use super::{below, module_of, Playable};
+use crate::about::Family;
 use crate::played::{Played, Told};
 
-pub(crate) const FAMILY: Family = Family {
-    name: "scaling",
-    events: <Event as Record>::KINDS,
-    questions: &["empty"],
+pub(crate) const FAMILY: Playable = Playable {
+    family: Family { name: "scaling", events: <Event as Record>::KINDS, questions: &["empty"] },
     needs: "build the policy into a forwarder",
     worlds: |_| &["router"],
     make: |_| Make::Scaling(build),

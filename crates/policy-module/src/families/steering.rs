@@ -8,13 +8,12 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_techniques::{Choice, Make, Steering as Row};
 use halfwink_units::Time;
 
-use super::{below, module_of, Family};
+use super::{below, module_of, Playable};
+use crate::about::Family;
 use crate::played::{Played, Told};
 
-pub(crate) const FAMILY: Family = Family {
-    name: "steering",
-    events: <Event as Record>::KINDS,
-    questions: &["arrive"],
+pub(crate) const FAMILY: Playable = Playable {
+    family: Family { name: "steering", events: <Event as Record>::KINDS, questions: &["arrive"] },
     needs: "build the policy into a proxy before two machines",
     worlds: |_| &["server"],
     make: |_| Make::Steering(Row::Of(build)),
