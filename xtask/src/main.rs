@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         eprintln!("{}", xtask::list(&name, &xtask::root(), &folder).unwrap_or_default());
         return ExitCode::SUCCESS;
     }
-    let mut failed = false;
+    let mut failed = Vec::new();
     for (name, check) in chosen {
         let lowered = (option == "--lower").then(|| xtask::lower(name, &xtask::root())).flatten();
         match lowered.unwrap_or_else(|| check(&xtask::root())) {
@@ -30,14 +30,19 @@ fn main() -> ExitCode {
                 }
             }
             Err(problems) => {
-                failed = true;
+                failed.push(*name);
                 for problem in problems {
                     eprintln!("{name}: {problem}");
                 }
             }
         }
     }
-    ExitCode::from(u8::from(failed))
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    // The last line of a long output is the one that is read.
+    eprintln!("failed: {}", failed.join(", "));
+    ExitCode::FAILURE
 }
 
 /// `tools/test.sh` names at its end what was skipped on the way.
