@@ -37,9 +37,9 @@ impl Input {
     /// # Errors
     /// What is wrong, where, and for a misspelt key the nearest that exists.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InputError> {
-        toml::from_str(&self.text).map_err(|e| {
-            let message = with_suggestion(e.message());
-            match e.span() {
+        crate::node::read(&self.text).map_err(|misfit| {
+            let message = with_suggestion(&misfit.message);
+            match misfit.span {
                 Some(span) => self.error_at(&span, message),
                 None => InputError { name: self.name.clone(), line: None, message },
             }

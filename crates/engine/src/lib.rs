@@ -10,6 +10,7 @@ mod histogram;
 mod input;
 mod ledger;
 mod line;
+mod node;
 mod outages;
 mod queue;
 mod random;
