@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from halfwink.results.results import open_results as open
     from halfwink.runs.comparison import compare
     from halfwink.runs.executors import LocalExecutor
+    from halfwink.runs.laws import check_policy
     from halfwink.runs.logs import Beside, Replay, beside, replay
     from halfwink.runs.pools import Dask, Pool
     from halfwink.runs.sampling import Sample, sample
@@ -100,6 +101,7 @@ _HOMES = {
     "circuit_schedule": "models.circuits",
     "claims": "targets.claim_verdicts",
     "collected": "runs.studies",
+    "check_policy": "runs.laws",
     "compare": "runs.comparison",
     "experiment": "targets.catalogue",
     "experiments": "targets.catalogue",
@@ -173,6 +175,7 @@ __all__ = [
     "calibrate_host",
     "calibrate_storage",
     "capture",
+    "check_policy",
     "circuit_advice",
     "circuit_schedule",
     "claims",

@@ -55,6 +55,9 @@ def test_own_policy_of_another_family_is_compared_and_replayed(
     module = built(family, tmp_path / "built")
     (tmp_path / "own.wasm").write_bytes(module.read_bytes())
     where, setting, published, column = OTHERS[family]
+    checked = halfwink("check-policy", "./own.wasm", "--seeds", "20")
+    assert checked.status == 0, checked.out + checked.err
+    assert checked.out.count("pass  ") == 7
     chosen = f"{published},./own.wasm,./own.wasm:{setting}"
     done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")
     assert done.status == 0, done.err
@@ -108,6 +111,26 @@ def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(
         assert done.status == 2, done.err
         assert line in done.err
         assert done.err.count("\n") == 1
+
+
+def test_broken_law_is_named_and_sets_status(halfwink, tmp_path: Path):
+    (tmp_path / "loops.wasm").write_bytes(looping())
+    done = halfwink("check-policy", "./loops.wasm", "--seeds", "4")
+    assert done.status == 1, done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("FAIL")]
+    assert line.startswith("FAIL  stays within the limits of a module")
+    assert "seed 0, event 0" in line
+    assert "fuel" in line
+    done = halfwink("check-policy", "tap", "--seeds", "20")
+    assert (done.status, done.out.count("pass  ")) == (0, 6)
+    for words, said in (
+        (["os-offload"], "no laws of the family `offload`, expected gating"),
+        (["tapp"], "tapp"),
+        (["tap", "--seeds", "1"], "expected 2 seeds or more"),
+    ):
+        done = halfwink("check-policy", *words)
+        assert (done.status, done.err.count("\n")) == (2, 1), done.err
+        assert said in done.err
 
 
 def leb(number: int) -> bytes:

@@ -5,6 +5,7 @@ mod capping;
 mod circuits;
 mod idle;
 mod inputs;
+mod laws;
 mod library;
 mod pdn;
 mod planning;
@@ -44,6 +45,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<switching::Switching>()?;
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
+    module.add_function(wrap_pyfunction!(laws::check_policy, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;

@@ -11,6 +11,7 @@ mod experiments;
 #[cfg(test)]
 mod fault_seeds;
 mod job;
+mod laws;
 mod library;
 mod logs;
 mod mutant;
@@ -32,6 +33,7 @@ pub use halfwink_engine::RunControl;
 pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_trace::IoCounts;
 pub use job::Job;
+pub use laws::{check_policy, Breach, Checked, Verdict as LawVerdict};
 pub use library::{Library, MachineInfo, WorkloadInfo};
 pub use logs::Logs;
 pub use mutant::{Breaks, Mutant};

@@ -2,6 +2,7 @@
 
 mod golden;
 mod held_out;
+mod laws;
 mod logs;
 mod own_policy;
 mod records;

@@ -48,6 +48,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "sample": (("nginx -t tap --windows 50", "fifty windows, and how sure that is"),),
     "new-policy": (("my-gate --family gating", "a folder my-gate with sources and a Makefile"),),
+    "check-policy": (
+        ("tap", "each law of its family, kept or broken"),
+        ("./my-gate.wasm --seeds 10000", "a policy of your own, under more random events"),
+    ),
     "replay": (
         ("run.log", "the same actions, or the first that differs"),
         ("live.log --beside simulated.log", "two logs, event by event"),

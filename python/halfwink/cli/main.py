@@ -122,6 +122,10 @@ COMMANDS = {
         "own_policy:new",
         "Write a folder that builds a policy of your own, as a WebAssembly module.",
     ),
+    "check-policy": (
+        "own_policy:check",
+        "Check that a policy keeps the laws of its family, whatever its world sends it.",
+    ),
     "replay": (
         "replay:replay",
         "Tell fresh policies what an event log says: the same actions, or where they differ.",

@@ -1,4 +1,4 @@
-"""The command ``halfwink new-policy``."""
+"""The commands ``halfwink new-policy`` and ``halfwink check-policy``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from cyclopts import Parameter
 
 from halfwink.cli.console import out
 from halfwink.new_policy import facts, new_policy
+from halfwink.runs.laws import SECONDS, SEEDS, check_policy
+
+EXIT_BROKEN = 1
 
 
 def new(
@@ -30,3 +33,37 @@ def new(
     for line in ("make", f"halfwink compare {facts(family)['compare']}./{name}.wasm"):
         out.print(f"    {line}", markup=False)
     return 0
+
+
+def check(
+    technique: str,
+    *,
+    world: Annotated[str | None, Parameter(name=["-w", "--world"])] = None,
+    seeds: int = SEEDS,
+    seconds: float = SECONDS,
+) -> int:
+    """Check that a policy keeps the laws of its family, whatever its world sends it.
+
+    Exit status 1 if it breaks one.
+
+    Parameters
+    ----------
+    technique
+        A file with a policy, or a listed technique of gating, scaling or steering.
+    world
+        The world of the technique, if several have one of this name: chip, router, server.
+    seeds
+        Number of random event sequences. Every other one has late and lost messages.
+    seconds
+        Time after which no further sequence begins.
+    """
+    laws = check_policy(technique, world=world, seeds=seeds, seconds=seconds)
+    width = max(len(law.law) for law in laws)
+    for law in laws:
+        if law.breach is None:
+            said = f"pass  {law.law:{width}}  {law.seeds} seeds"
+        else:
+            where = f"seed {law.breach.seed}, event {law.breach.event}"
+            said = f"FAIL  {law.law:{width}}  {where}: {law.breach.found}"
+        out.print(said, markup=False, soft_wrap=True)
+    return 0 if all(law.is_kept for law in laws) else EXIT_BROKEN

@@ -1,0 +1,108 @@
+//! Laws of policies: every shipped one keeps them, and those that do not are named.
+
+use std::time::Duration;
+
+use halfwink_study::{check_policy, Checked, Library};
+use halfwink_techniques::{techniques, Make};
+
+fn library() -> Library {
+    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn check(world: &str, technique: &str, seeds: u64) -> Checked {
+    let within = Duration::from_secs(300);
+    check_policy(&library(), Some(world), technique, seeds, within).unwrap()
+}
+
+/// Laws that were broken, with what was found.
+fn broken(checked: &Checked) -> Vec<String> {
+    let breaches = checked.laws.iter().filter_map(|law| Some((law.law, law.breach.as_ref()?)));
+    breaches
+        .map(|(law, b)| format!("{law}: seed {}, event {}, {}", b.seed, b.event, b.found))
+        .collect()
+}
+
+#[test]
+fn shipped_policies_keep_laws_of_their_family() {
+    let mut count = 0;
+    let mut failed = Vec::new();
+    for technique in techniques() {
+        let world = match technique.make {
+            Make::Gating(row) if row.offload.is_none() && row.segregation.is_none() => "chip",
+            Make::Scaling(_) => "router",
+            Make::Steering(_) => "server",
+            _ => continue,
+        };
+        let checked = check(world, technique.name, 40);
+        assert_eq!(checked.seeds, 40, "{}", technique.name);
+        failed.extend(broken(&checked).into_iter().map(|b| format!("{}: {b}", technique.name)));
+        count += 1;
+    }
+    assert!(count > 40, "{count}");
+    assert_eq!(failed, [""; 0]);
+}
+
+fn module(folder: &tempfile::TempDir, family: &str, decide: &str) -> String {
+    let about = format!(r#"{{\22family\22: \22{family}\22, \22title\22: \22t\22}}"#);
+    let text = format!(
+        r#"(module (memory (export "memory") 2)
+            (data (i32.const 4096) "{about}\00")
+            (global $calls (mut i64) (i64.const 0))
+            (func (export "halfwink_abi") (result i32) (i32.const 1))
+            (func (export "halfwink_about") (result i32) (i32.const 4096))
+            (func (export "halfwink_block") (result i32) (i32.const 1024))
+            (func (export "halfwink_decide")
+                (global.set $calls (i64.add (global.get $calls) (i64.const 1)))
+                {decide}))"#
+    );
+    let path = folder.path().join("own.wasm");
+    std::fs::write(&path, wat::parse_str(text).unwrap()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Requests an action of this number if the event has the other.
+fn at(event: u64, action: u64, field: &str) -> String {
+    format!(
+        "(if (i64.eq (i64.load (i32.const 1032)) (i64.const {event})) (then
+            (i64.store (i32.const 1272) (i64.const 1))
+            (i64.store (i32.const 1280) (i64.const {action}))
+            (i64.store (i32.const 1288) {field})))"
+    )
+}
+
+#[test]
+fn module_that_breaks_law_is_named_with_seed_and_event() {
+    let folder = tempfile::tempdir().unwrap();
+    // Gates at each halt.
+    let gates = at(6, 1, "(i64.const 0)");
+    let none = "(i64.const 0)";
+    // Rings 1 ps after each call.
+    let rings = "(i64.store (i32.const 1264)
+        (i64.add (i64.load (i32.const 1024)) (i64.const 1)))";
+    for (world, family, decide, law, found) in [
+        ("chip", "gating", gates.clone(), "answers every question once", "left a core gated"),
+        ("chip", "gating", at(2, 3, none) + &at(7, 1, none), "requests only", "gated a core that"),
+        ("chip", "gating", rings.to_owned(), "rings no timer without end", "rang 100001 times"),
+        ("chip", "gating", "unreachable".to_owned(), "stays within the limits", "trapped"),
+        ("router", "scaling", at(3, 6, "(i64.const 99)"), "stays within", "named the core 99"),
+        ("router", "scaling", String::new(), "stays within", "let the core"),
+        ("server", "steering", at(2, 1, none), "keeps these laws while", "to the lost machine"),
+        ("server", "steering", String::new(), "stays within", "sent the request 0 times"),
+    ] {
+        let checked = check(world, &module(&folder, family, &decide), 40);
+        let broken = broken(&checked);
+        let is_named = broken.iter().any(|line| line.starts_with(law) && line.contains(found));
+        assert!(is_named, "{family} {decide}: {broken:?}");
+        eprintln!("{broken:?}");
+    }
+    // A halted core that is woken keeps them.
+    let woken = gates + &at(7, 3, none);
+    assert_eq!(broken(&check("chip", &module(&folder, "gating", &woken), 40)), [""; 0]);
+}
+
+#[test]
+fn family_without_laws_is_named() {
+    let within = Duration::from_secs(1);
+    let error = check_policy(&library(), Some("chip"), "os-offload", 1, within).unwrap_err();
+    assert!(error.to_string().contains("no laws of the family `offload`"), "{error}");
+}
