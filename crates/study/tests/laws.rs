@@ -101,8 +101,10 @@ fn module_that_breaks_law_is_named_with_seed_and_event() {
 }
 
 #[test]
-fn family_without_laws_is_named() {
+fn composition_and_family_without_laws_are_refused() {
     let within = Duration::from_secs(1);
     let error = check_policy(&library(), Some("chip"), "os-offload", 1, within).unwrap_err();
     assert!(error.to_string().contains("no laws of the family `offload`"), "{error}");
+    let error = check_policy(&library(), Some("chip"), "tap+c6a", 1, within).unwrap_err();
+    assert!(error.to_string().contains("check each of them alone"), "{error}");
 }

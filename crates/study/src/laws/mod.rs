@@ -314,6 +314,10 @@ pub fn check_policy(
     within: Duration,
 ) -> Result<Checked, StudyError> {
     let begun = Instant::now();
+    if technique.contains('+') {
+        let message = format!("{technique}: expected one policy; check each of them alone");
+        return Err(StudyError::Usage(message));
+    }
     let choice = Choice::parse(world.unwrap_or_else(|| world_of(technique)), technique)?;
     let router = library.router("westmere", &[])?;
     let server = library.server("niccolini", &[])?;
