@@ -198,10 +198,12 @@ def test_the_command(halfwink: Halfwink, tmp_path: Path):
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     assert (tmp_path / "out/results.parquet").exists()
     # The runs are there.
-    found = halfwink(*words, "-o", "out", "--json").json()
-    assert found["keeps_goal"]
-    assert found["goal_p99_us"] == 2000
-    assert found["today"] in {row["technique"] for row in found["runs"]}
+    done = halfwink(*words, "-o", "out", "--json")
+    facts = done.json()["facts"]
+    assert facts["keeps_goal"]
+    assert facts["goal_p99_us"] == 2000
+    assert facts["today"] in {row["technique"] for row in done.rows("runs")}
+    assert done.json()["verdict"][0].startswith("Set ")
 
 
 @pytest.mark.parametrize(

@@ -205,9 +205,9 @@ def test_the_command(halfwink: Halfwink, profile: str, tmp_path: Path):
     assert told.status == 0
     assert "along day.csv (3 min; 3 servers at 0.4 to 40 % load" in told.out.replace("\n", " ")
     assert (tmp_path / "day.svg").read_text().startswith("<svg")
-    found = halfwink(*words, "--json").json()
-    assert len(found["steps"]) == 3
-    assert {row["asleep"] for row in found["plans"]} == {"none", "some"}
+    found = halfwink(*words, "--json")
+    assert len(found.rows("day")) == 3
+    assert {row["asleep"] for row in found.rows("plans")} == {"none", "some"}
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,7 @@ def test_the_commands(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")
     assert made.status == 0, made.err
-    assert made.json()["service_mean_us"] == 80
+    assert made.json()["facts"]["service_mean_us"] == 80
     done = halfwink(
         "compare", str(file), "--load", "10,40%", "-t", "menu,c1", "--set", "requests=20000",
         "-o", str(tmp_path / "out"), "--json",

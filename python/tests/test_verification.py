@@ -249,11 +249,11 @@ def test_the_commands(halfwink: Halfwink, host: Host):
     assert "measuring for 0.2 s; Ctrl-C ends it" in told.err
     assert "The prediction was written 20" in told.out
     found = halfwink(*words, "-t", "menu", "--json", env=env).json()
-    by = {row["what"]: row for row in found["results"]}
+    by = {row["what"]: row for row in found["tables"]["quantities"]["rows"]}
     assert by["server_w"]["measured"] == 300
     # Its counter stands still.
     assert by["package_w"]["verdict"] == "not measured"
-    assert found["technique"] == "menu"
+    assert found["facts"]["technique"] == "menu"
 
 
 @pytest.mark.parametrize(
