@@ -17,10 +17,10 @@ SUBJECTS = ("advice", "calibrate", "live", "models", "runs", "targets")
 def lazily(
     package: str, homes: Mapping[str, str], spelled: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names are imported when they are first used.
+    """Returns the `__getattr__` of a package whose names are imported when they are first used.
 
     Args:
-        package: its name.
+        package: name of the package.
         homes: module of each public name, below `halfwink`.
         spelled: names that their modules spell otherwise.
     """
@@ -37,7 +37,7 @@ def lazily(
 
 
 def _elsewhere(package: str, name: str) -> str:
-    """Where else a name is public, as the end of a sentence."""
+    """Returns the other package in which a name is public, as the end of a sentence."""
     # Python's own questions, as for `__path__`, need no modules.
     if package != "halfwink" or name.startswith("_"):
         return ""
