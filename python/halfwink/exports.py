@@ -38,8 +38,10 @@ def lazily(
 
 def _elsewhere(package: str, name: str) -> str:
     """Returns the other package in which a name is public, as the end of a sentence."""
-    # Python's own questions, as for `__path__`, need no modules.
-    if package != "halfwink" or name.startswith("_"):
+    from importlib.util import find_spec
+
+    # Python asks for `__path__` and others, and for modules that it imports next.
+    if package != "halfwink" or name.startswith("_") or find_spec(f"halfwink.{name}"):
         return ""
     for subject in SUBJECTS:
         if name in import_module(f"halfwink.{subject}").__all__:
