@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 import halfwink as hw
+from halfwink.models import RequestProfile
 
 RECORDINGS = ("nginx-1pct", "nginx-10pct", "nginx-50pct")
 
@@ -39,7 +40,7 @@ def chip(recording: str, core: str) -> dict[str, Any]:
     }
 
 
-def node(profile: hw.RequestProfile, told: dict[str, Any], folder: Path) -> dict[str, Any]:
+def node(profile: RequestProfile, told: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What the node says at that rate."""
     service, server = folder / "nginx.toml", folder / "one.toml"
     profile.write(service)

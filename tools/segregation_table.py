@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-import halfwink as hw
+from halfwink.models import segregation_sweep
 
 SERVICES = ("nginx", "apache", "apache-cgi", "memcached", "redis", "postgresql", "java-shop")
 SIZES = ("128KB", "256KB", "512KB", "1MB", "2MB")
@@ -43,7 +43,7 @@ def lines() -> Iterator[str]:
     yield "|---|---|" + "---:|" * (len(heads) - 2)
     for service in SERVICES:
         for size in SIZES:
-            found = hw.segregation_sweep(service, l2=size)
+            found = segregation_sweep(service, l2=size)
             best = {(row["scheme"], row["look_up"]): row for row in found.best().to_dicts()}
             banks = found.schemes.filter(scheme="bank-partition", look_up="parallel")
             blind = found.schemes.filter(

@@ -11,10 +11,12 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
+from halfwink.advice import Advice
 from halfwink.advice.advice import Value, provenance
 from halfwink.advice.composition_search import FAMILIES, USUAL, Question, Search, name_of
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job
+from halfwink.models import stated_profile
 from halfwink.results.store import temporary_store
 
 SERVICE = "exponential"
@@ -23,12 +25,12 @@ ON = "golden-cove-56"
 
 
 @pytest.fixture(scope="module")
-def free() -> hw.Advice:
+def free() -> Advice:
     """What can be had today, without a goal."""
     return hw.advise(SERVICE, load="30%", today=True, requests=FEW)
 
 
-def test_advice_names_the_least_energy_of_today(free: hw.Advice):
+def test_advice_names_the_least_energy_of_today(free: Advice):
     assert free.keeps_goal
     assert free.today != USUAL
     assert free.sentences[0].startswith(f"Set {free.today}: for {SERVICE} at 30 % load (")
@@ -65,7 +67,7 @@ def test_search_finds_what_all_compositions_have():
     assert found["energy_j_per_unit"] <= 1.001 * least
 
 
-def test_a_tighter_goal_costs_energy_and_is_kept(free: hw.Advice):
+def test_a_tighter_goal_costs_energy_and_is_kept(free: Advice):
     p99 = free.results.runs.filter(technique=free.today)["latency_p99_us"][0]
     goals = (1.02 * p99, 10 * p99)
     found = [
@@ -100,7 +102,7 @@ def test_a_goal_that_nothing_keeps_names_the_nearest():
     assert found.sentences[0].endswith(" % more.")
 
 
-def test_assumptions_are_played_at_two_values(free: hw.Advice):
+def test_assumptions_are_played_at_two_values(free: Advice):
     rows = {row["path"]: row for row in free.assumptions.to_dicts()}
     assert rows
     known = {value.path: value for value in provenance(Job("node", "-", ON, USUAL))}
@@ -137,7 +139,7 @@ def test_lines_for_linux_have_the_values_of_the_advice():
 
 
 def test_a_saving_of_less_than_one_per_cent_is_not_advised():
-    mine = hw.stated_profile("mine", mean_us=200, cv=1.5)
+    mine = stated_profile("mine", mean_us=200, cv=1.5)
     with temporary_store() as store:
         file = Path(str(store.folder)) / "mine.toml"
         mine.write(file)
@@ -196,10 +198,12 @@ def test_the_command(halfwink: Halfwink, tmp_path: Path):
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     assert (tmp_path / "out/results.parquet").exists()
     # The runs are there.
-    found = halfwink(*words, "-o", "out", "--json").json()
-    assert found["keeps_goal"]
-    assert found["goal_p99_us"] == 2000
-    assert found["today"] in {row["technique"] for row in found["runs"]}
+    done = halfwink(*words, "-o", "out", "--json")
+    facts = done.json()["facts"]
+    assert facts["keeps_goal"]
+    assert facts["goal_p99_us"] == 2000
+    assert facts["today"] in {row["technique"] for row in done.rows("runs")}
+    assert done.json()["verdict"][0].startswith("Set ")
 
 
 @pytest.mark.parametrize(

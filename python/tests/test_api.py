@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import halfwink as hw
+from halfwink.exports import SUBJECTS
+from halfwink.models import fabric
 from halfwink.results.relate import relate
+from halfwink.targets import mutants
 from halfwink.targets.targets import select
+
+
+def test_a_name_that_is_another_packages_is_told_its_place():
+    for subject in SUBJECTS:
+        for name in import_module(f"halfwink.{subject}").__all__:
+            with pytest.raises(AttributeError, match=rf": expected halfwink\.{subject}\.{name}$"):
+                getattr(hw, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'nosuch'$"):
+        getattr(hw, "nosuch")  # noqa: B009
 
 
 def test_compare_gives_frames_and_a_chart():
@@ -116,12 +129,12 @@ def test_a_lone_name_or_number_is_one_everywhere():
     )
     assert run.runs["load_pct"].to_list() == pytest.approx([30, 30])
     with pytest.raises(hw.HalfwinkError, match="nosuch"):
-        hw.mutants("niccolini/PT-4.1", only="nosuch")
+        mutants("niccolini/PT-4.1", only="nosuch")
 
 
 def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):
     shown = [
-        hw.fabric("optical-core"),
+        fabric("optical-core"),
     ]
     for result in shown:
         assert "<table" in result._repr_html_()

@@ -11,6 +11,7 @@ from conftest import Halfwink
 
 import halfwink as hw
 from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
+from halfwink.models import fabric
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,10 +42,10 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_chart_of_what_is_saved(tmp_path: Path) -> None:
     saved = tmp_path / "saved.svg"
-    hw.fabric().chart().save(str(saved))
+    fabric().chart().save(str(saved))
     assert "power saved" in saved.read_text()
     with pytest.raises(hw.HalfwinkError, match="nothing to draw"):
-        hw.fabric("mordia").chart()
+        fabric("mordia").chart()
 
 
 def test_hosts_take_turns_as_the_work_has_it(tmp_path: Path) -> None:

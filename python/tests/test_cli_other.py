@@ -51,11 +51,14 @@ def test_every_target_of_the_five_works_is_listed(halfwink):
 
 def test_a_trace_is_shown_listed_and_checked(halfwink):
     nginx = str(ROOT / "workloads/nginx.hwt")
-    info = halfwink("trace", "info", nginx, "--json").json()
-    assert info["header"]["kernel"].startswith("Linux 6.1")
-    assert info["header"]["code"] == "decoded"
-    assert info["bytes"] / info["totals"]["instructions"] < 0.2
-    assert info["totals"]["requests"] > 50
+    done = halfwink("trace", "info", nginx, "--json")
+    info = done.json()["facts"]
+    assert info["kernel"].startswith("Linux 6.1")
+    assert info["code"] == "decoded"
+    assert info["bytes"] / info["instructions"] < 0.2
+    assert info["requests"] > 50
+    assert "nginx" in {package["name"] for package in done.rows("packages")}
+    assert done.rows("sections")
     assert info["warm_lines"] > 1000
     head = halfwink("trace", "head", nginx, "-n", "5").out
     assert sum(" k " in line or " u " in line for line in head.splitlines()) == 5
@@ -162,9 +165,9 @@ def test_a_slice_keeps_what_it_should(halfwink):
     nginx = str(ROOT / "workloads/nginx.hwt")
     done = halfwink("trace", "slice", nginx, "-o", "s.hwt", "--skip", "2000000", "--keep", "500000")
     assert done.status == 0
-    info = halfwink("trace", "info", "s.hwt", "--json").json()
-    assert 500_000 <= info["totals"]["instructions"] < 500_200
-    assert info["header"]["history"][-1].startswith("slice of 500000 instructions after 2000000")
+    info = halfwink("trace", "info", "s.hwt", "--json").json()["facts"]
+    assert 500_000 <= info["instructions"] < 500_200
+    assert info["history"][-1].startswith("slice of 500000 instructions after 2000000")
     beyond = halfwink("trace", "slice", nginx, "-o", "t.hwt", "--skip", "99000000")
     assert beyond.status == 2
 

@@ -11,9 +11,11 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
+from halfwink.advice import DayAdvice
 from halfwink.advice.day_advice import network_w_per_gbps
 from halfwink.advice.fleet_day import Curve, Day, Fleet, on_line
 from halfwink.errors import HalfwinkError
+from halfwink.models import stated_profile
 
 SERVICE = "exponential"
 ON = "golden-cove-56"
@@ -129,7 +131,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A service of 200 us, of which 56 cores carry 280,000 requests a second."""
     folder = tmp_path_factory.mktemp("profile")
     file = folder / "slow.profile.toml"
-    file.write_text(hw.stated_profile("slow", mean_us=200.0, cv=1.0).toml())
+    file.write_text(stated_profile("slow", mean_us=200.0, cv=1.0).toml())
     return str(file)
 
 
@@ -152,7 +154,7 @@ def test_a_day_of_steady_steps_is_the_day_played_whole(profile: str, tmp_path: P
 
 
 @pytest.fixture(scope="module")
-def fleet(profile: str, tmp_path_factory: pytest.TempPathFactory) -> hw.DayAdvice:
+def fleet(profile: str, tmp_path_factory: pytest.TempPathFactory) -> DayAdvice:
     counts = tmp_path_factory.mktemp("day") / "day.csv"
     rates = (5.0, 5.0, 60.0, 20.0)
     counts.write_text("".join(f"{3600 * n},{3600 * rate}\n" for n, rate in enumerate(rates)))
@@ -167,7 +169,7 @@ def fleet(profile: str, tmp_path_factory: pytest.TempPathFactory) -> hw.DayAdvic
     )
 
 
-def test_the_answer_says_what_its_tables_say(fleet: hw.DayAdvice):
+def test_the_answer_says_what_its_tables_say(fleet: DayAdvice):
     assert fleet.keeps_goal
     plans = {(row["technique"], row["asleep"]): row for row in fleet.plans.to_dicts()}
     mine = plans[fleet.today, "none"]
@@ -203,9 +205,9 @@ def test_the_command(halfwink: Halfwink, profile: str, tmp_path: Path):
     assert told.status == 0
     assert "along day.csv (3 min; 3 servers at 0.4 to 40 % load" in told.out.replace("\n", " ")
     assert (tmp_path / "day.svg").read_text().startswith("<svg")
-    found = halfwink(*words, "--json").json()
-    assert len(found["steps"]) == 3
-    assert {row["asleep"] for row in found["plans"]} == {"none", "some"}
+    found = halfwink(*words, "--json")
+    assert len(found.rows("day")) == 3
+    assert {row["asleep"] for row in found.rows("plans")} == {"none", "some"}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_loads_that_cannot_be_are_refused(tmp_path: Path):
         hw.advise_day("nginx", day="a.csv", servers=1, wake_s=-1)
 
 
-def test_the_network_takes_what_its_closed_form_says(fleet: hw.DayAdvice):
+def test_the_network_takes_what_its_closed_form_says(fleet: DayAdvice):
     # Strong's model at no utilisation: 524 and 382 W at 100 Gb/s, 143.3 and 128.2 at 10.
     packets, circuits = network_w_per_gbps()
     assert packets == pytest.approx((524 - 143.3) / 90, rel=1e-3)
@@ -259,7 +261,7 @@ def test_the_network_takes_what_its_closed_form_says(fleet: hw.DayAdvice):
     assert f"({kwh:.3g} kWh in 4 h)" in line
 
 
-def test_frames_have_a_row_for_each_step_and_plan(fleet: hw.DayAdvice):
+def test_frames_have_a_row_for_each_step_and_plan(fleet: DayAdvice):
     assert fleet.steps.height == 4
     assert isinstance(fleet.plans, pl.DataFrame)
     assert fleet.chart().to_dict()["vconcat"][2]["layer"]

@@ -65,7 +65,7 @@ def steps(found: list[tuple[int, int, int]]) -> Iterator[Step]:
 def test_all_of_a_trace_goes_out_and_flows(workload: str, halfwink: Halfwink, tmp_path: Path):
     cut = ("trace", "slice", workload, "--skip", "1000000", "--keep", "300000", "-o", "cut.hwt")
     assert halfwink(*cut).status == 0
-    totals = halfwink("trace", "info", "cut.hwt", "--json").json()["totals"]
+    totals = halfwink("trace", "info", "cut.hwt", "--json").json()["facts"]
     done = halfwink("trace", "export", "cut.hwt", "--format", "drmemtrace")
     assert done.status == 0, done.err
     found = entries(tmp_path / "cut.drmemtrace.gz")

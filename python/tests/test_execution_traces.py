@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Halfwink
 
-import halfwink as hw
+from halfwink.models import circuit_advice
 
 #: Twelve servers, each a rack: ranks send each other a byte in 0.836 ns, and nothing else counts.
 SMALL = {
@@ -83,7 +83,7 @@ def write(folder: Path, ranks: Sequence[bytes]) -> Path:
 
 def time_ms(workload: Path | str) -> float:
     """How long a trace takes where nothing is shared."""
-    found = hw.circuit_advice(str(workload), techniques="packet-switch", set=SMALL)
+    found = circuit_advice(str(workload), techniques="packet-switch", set=SMALL)
     assert found.measure == "group_mean_ms"
     return found.runs["group_mean_ms"].item()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Halfwink
 
-import halfwink as hw
+from halfwink.models import circuit_advice
 
 SMALL = {
     "switch.ports": 12,
@@ -23,7 +23,7 @@ def test_flows_of_a_file_take_their_time(tmp_path: Path) -> None:
     flows.write_text(
         "# source destination bytes begin_ns\n0 3 1000 0\n0 23 2000000 5e5\n4 5 1500 0\n"
     )
-    found = hw.circuit_advice(
+    found = circuit_advice(
         str(flows), techniques=["packet-switch", "opera", "round-robin"], set=SMALL
     )
     assert found.measure == "latency_p99_us"
@@ -64,7 +64,7 @@ def test_iterations_of_a_job_are_groups(tmp_path: Path) -> None:
         '[[step]]\nwhat = "ring-all-reduce"\nmb = 12.0\n'
     )
     one = {**SMALL, "racks.servers": 1, "racks.hop_us": 0, "racks.frame_bytes": 0}
-    found = hw.circuit_advice(str(job), techniques=["packet-switch", "static-circuits"], set=one)
+    found = circuit_advice(str(job), techniques=["packet-switch", "static-circuits"], set=one)
     assert found.measure == "group_mean_ms"
     packets, ring = found.runs["group_mean_ms"]
     # A ring of 12 sends 22 twelfths of 12 MB; its neighbours are what static circuits join.
@@ -75,7 +75,7 @@ def test_iterations_of_a_job_are_groups(tmp_path: Path) -> None:
 
 
 def test_sensitivity_moves_what_it_should() -> None:
-    found = hw.circuit_advice(
+    found = circuit_advice(
         "web-search@5", techniques="opera", duration_ms=5, sensitivity=True, set=SMALL
     )
     moved = {(value, factor): j for value, factor, _, _, j, *_ in found.sensitivity.rows()}
@@ -87,7 +87,7 @@ def test_sensitivity_moves_what_it_should() -> None:
 
 
 def test_charts_show_the_front(tmp_path: Path) -> None:
-    found = hw.circuit_advice("permutation", techniques=["packet-switch", "rotor"], set=SMALL)
+    found = circuit_advice("permutation", techniques=["packet-switch", "rotor"], set=SMALL)
     drawn = str(found.chart().to_dict())
     assert "packet-switch" in drawn
     assert "J/GB" in drawn

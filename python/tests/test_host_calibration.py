@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from conftest import Done, Halfwink, undisturbed
 
-from halfwink import HalfwinkError, RunError, _core, calibrate_host
+from halfwink import HalfwinkError, RunError, _core
+from halfwink.calibrate import calibrate_host
 from halfwink.calibrate import host as host_calibration
 from halfwink.calibrate import host_machine as host
 from halfwink.library import root

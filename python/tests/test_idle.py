@@ -174,7 +174,7 @@ def test_command_says_the_answer_and_its_json_is_described(halfwink: Halfwink, b
     table = lines[lines.index("") + 2 :]
     assert [line.split()[0] for line in table[: table.index("")]] == ["c6a", "teo", "menu", *LAST]
     document = halfwink("idle", str(busy), "-m", ON, "-t", "teo,c6a", "--json").json()
-    assert {row["technique"] for row in document["results"]} == {
+    assert {row["technique"] for row in document["tables"]["policies"]["rows"]} == {
         "menu",
         "teo",
         "c6a",
@@ -182,7 +182,8 @@ def test_command_says_the_answer_and_its_json_is_described(halfwink: Halfwink, b
         "best",
     }
     assert (
-        document["answer"][0] == hw.idle(busy, machine=ON, techniques=["teo", "c6a"]).sentences()[0]
+        document["verdict"][0]
+        == hw.idle(busy, machine=ON, techniques=["teo", "c6a"]).sentences()[0]
     )
 
 
@@ -287,12 +288,12 @@ def test_counters_say_how_often_the_kernel_was_wrong(halfwink: Halfwink, tmp_pat
     assert "too deep a state in 20.0 % of 500 stays, too shallow a one in 8.0 %" in text
     assert "most of that is C6, wrong in 25 % of its stays" in text
     assert "C6 has 99.5 % of the idle time, 49" in text
-    document = halfwink("idle", str(file), "--json").json()
-    assert [row["seconds"] for row in document["results"]] == pytest.approx([1e-3, 0.199])
-    assert [row["rejected"] for row in document["results"]] == [None, None]
+    counters = halfwink("idle", str(file), "--json").rows("counters")
+    assert [row["seconds"] for row in counters] == pytest.approx([1e-3, 0.199])
+    assert [row["rejected"] for row in counters] == [None, None]
     file.write_text(TURBOSTAT)
     done = halfwink("idle", str(file), "--json")
-    rows = {row["state"]: row for row in done.json()["results"]}
+    rows = {row["state"]: row for row in done.rows("counters")}
     assert (rows["C6"]["stays"], rows["C6"]["deep"], rows["C6"]["shallow"]) == (400, 300, 0)
     assert (rows["C1"]["stays"], rows["C1"]["deep"], rows["C1"]["shallow"]) == (200, 1, 50)
     assert rows["C6"]["share_pct"] == pytest.approx(100 * 60 / 80.1)
@@ -304,7 +305,7 @@ def test_watch_is_recorded_and_read(halfwink: Halfwink, tmp_path: Path):
     if "switch records are not allowed" in done.err:
         pytest.skip("switch records are not allowed here")
     assert done.status == 0
-    watched = done.json()
+    watched = done.rows("cpus")
     file = tmp_path / "gaps.csv"
     lines = file.read_text().splitlines()
     assert lines[0] == "cpu,begin_ns,end_ns"
@@ -315,10 +316,8 @@ def test_watch_is_recorded_and_read(halfwink: Halfwink, tmp_path: Path):
     # Idle times that had not ended are in the watch alone.
     idle_s = found.recording["idle_pct"] / 100 * found.recording["length_s"]
     idle_s *= found.recording["cpus"]
-    assert idle_s <= sum(cpu["exact_s"] for cpu in watched["cpus"]) * 1.0001
-    assert found.recording["gaps"] >= sum(cpu["periods"] for cpu in watched["cpus"]) - 2 * len(
-        watched["cpus"]
-    )
+    assert idle_s <= sum(cpu["exact_s"] for cpu in watched) * 1.0001
+    assert found.recording["gaps"] >= sum(cpu["periods"] for cpu in watched) - 2 * len(watched)
 
 
 def test_record_that_cannot_be_written_is_one_line(halfwink: Halfwink, tmp_path: Path):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, undisturbed
+from conftest import Halfwink, document, undisturbed
 
 from halfwink import doctor
 from halfwink.live import native
@@ -79,10 +78,10 @@ def test_wrong_use(halfwink: Halfwink, words: list[str], complaint: str) -> None
 def test_idle_time_both_ways(halfwink: Halfwink, by: str | None) -> None:
     done = halfwink("live", "idle", "--json", "--seconds", "0.3", *(["--by", by] if by else []))
     assert done.status == 0
-    found = done.json()
+    found = done.json()["facts"]
     assert found["watched_s"] >= 0.3
     assert (found["fallback"] is None) or found["mechanism"] == "spinners"
-    for cpu in found["cpus"]:
+    for cpu in done.rows("cpus"):
         assert 0 <= cpu["log2_s"] <= cpu["exact_s"] <= found["watched_s"] * 1.05
         assert cpu["periods"] == sum(n for _, n in cpu["histogram"])
         if cpu["periods"]:
@@ -96,7 +95,7 @@ def test_idle_time_of_a_command(halfwink: Halfwink, tmp_path: Path) -> None:
     assert done.status == 3
     assert done.out == "out\n"
     assert "log2 / exact" in done.err
-    assert json.loads((tmp_path / "idle.json").read_text())["cpus"]
+    assert document((tmp_path / "idle.json").read_text())["tables"]["cpus"]["rows"]
 
 
 def test_doctor_has_a_line_for_all_that_a_machine_may_lack() -> None:

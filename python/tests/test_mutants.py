@@ -19,7 +19,7 @@ from halfwink import _core
 from halfwink.cli import console as console_module
 from halfwink.cli import reproduce as reproduce
 from halfwink.library import library, root
-from halfwink.targets import mutation, score
+from halfwink.targets import mutants, mutation, score
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from halfwink.targets import mutation, score
     ],
 )
 def test_quick_mutants_kill_what_they_are_known_to_kill(area: str) -> None:
-    found = hw.mutants(area, quick=True)
+    found = mutants(area, quick=True)
     assert found.mutants
     targets = [target for target in library().targets() if target["id"] in found.met]
     for name, killed in found.killed.items():
@@ -49,7 +49,7 @@ def test_quick_mutants_kill_what_they_are_known_to_kill(area: str) -> None:
 @pytest.mark.full("mutants")
 def test_a_mutant_of_the_chip_kills() -> None:
     """Without its mechanism a technique saves nothing."""
-    found = hw.mutants("strong/PT-2.23", only=["nothing-gates"])
+    found = mutants("strong/PT-2.23", only=["nothing-gates"])
     assert found.killed["nothing-gates"], "targets are met although nothing is gated"
 
 
@@ -92,7 +92,7 @@ def test_mutant_with_a_dead_key_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         lambda some, *, mutant, **_: {t["id"]: played[mutant][t["id"]] for t in some},
     )
     only = ["free-switches", "switches-times-three"]
-    assert hw.mutants("switching", only=only).idle == ["switches-times-three"]
+    assert mutants("switching", only=only).idle == ["switches-times-three"]
 
 
 def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:

@@ -14,6 +14,7 @@ import pytest
 import halfwink as hw
 from halfwink.errors import HalfwinkError
 from halfwink.library import root
+from halfwink.models import stated_profile
 from halfwink.models.request_profile import WITHIN, core_of
 from halfwink.models.response_times import read_times, time_us
 from halfwink.report.load_chart import alike, along_load, front, is_along_load
@@ -155,7 +156,7 @@ def test_lines_that_agree_at_all_loads_are_drawn_as_one():
 
 
 def test_a_stated_profile_plays(tmp_path: Path):
-    profile = hw.stated_profile("mine", mean_us=50, cv=1.5, busy_w=3.0)
+    profile = stated_profile("mine", mean_us=50, cv=1.5, busy_w=3.0)
     file = tmp_path / "mine.toml"
     profile.write(file)
     told = tomllib.loads(file.read_text())
@@ -268,7 +269,7 @@ def test_times_of_a_log_become_a_law(tmp_path: Path):
     file = tmp_path / "times.csv"
     file.write_text("client,duration_ms\na,1\nb,2\nc,3\n")
     assert read_times(file) == [1000.0, 2000.0, 3000.0]
-    profile = hw.stated_profile("log", times_us=read_times(file))
+    profile = stated_profile("log", times_us=read_times(file))
     assert profile.mean_us == pytest.approx(2000)
     points = tomllib.loads(profile.toml())["service_us"]["points"]
     mean = sum((b[1] - a[1]) * (a[0] + b[0]) / 2 for a, b in itertools.pairwise(points))
@@ -297,7 +298,7 @@ def test_the_commands(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")
     assert made.status == 0, made.err
-    assert made.json()["service_mean_us"] == 80
+    assert made.json()["facts"]["service_mean_us"] == 80
     done = halfwink(
         "compare", str(file), "--load", "10,40%", "-t", "menu,c1", "--set", "requests=20000",
         "-o", str(tmp_path / "out"), "--json",

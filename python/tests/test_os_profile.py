@@ -10,6 +10,7 @@ from conftest import Halfwink
 import halfwink as hw
 from halfwink import _core
 from halfwink.library import root
+from halfwink.models import OsProfile, os_profile, os_profiles
 
 RUNS = ["totals", "entries", "lengths", "thresholds"]
 TABLES = [*RUNS, "levels", "evictions", "footprint", *(f"privileged_{name}" for name in RUNS)]
@@ -20,11 +21,11 @@ def trace(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def nginx() -> hw.OsProfile:
-    return hw.os_profile("nginx")
+def nginx() -> OsProfile:
+    return os_profile("nginx")
 
 
-def test_sums_are_the_totals_of_the_trace(nginx: hw.OsProfile) -> None:
+def test_sums_are_the_totals_of_the_trace(nginx: OsProfile) -> None:
     checked = _core.trace_check(trace("nginx"))
     facts = dict(nginx.totals.iter_rows())
     assert facts["user_instructions"] == checked["user_instructions"]
@@ -40,7 +41,7 @@ def test_sums_are_the_totals_of_the_trace(nginx: hw.OsProfile) -> None:
     assert nginx.entries["kernel_instructions"].sum() == checked["kernel_instructions"]
 
 
-def test_thresholds_agree_with_the_lengths(nginx: hw.OsProfile) -> None:
+def test_thresholds_agree_with_the_lengths(nginx: OsProfile) -> None:
     kernel = nginx.lengths.filter(pl.col("mode") == "kernel")
     rows = nginx.thresholds.to_dicts()
     assert [t["threshold_instructions"] for t in rows] == [50, 100, 250, 500, 1000, 5000, 10000]
@@ -52,7 +53,7 @@ def test_thresholds_agree_with_the_lengths(nginx: hw.OsProfile) -> None:
         assert t["longer_instruction_share"] == pytest.approx(t["longer_instructions"] / total)
 
 
-def test_every_system_call_is_there_by_name(nginx: hw.OsProfile) -> None:
+def test_every_system_call_is_there_by_name(nginx: OsProfile) -> None:
     """Each system call of the trace is one invocation: none is taken inside the kernel."""
     calls = nginx.entries.filter(pl.col("kind") == "syscall")
     names = set(calls["name"])
@@ -64,7 +65,7 @@ def test_every_system_call_is_there_by_name(nginx: hw.OsProfile) -> None:
     assert abs(calls["invocations"].sum() - facts["events"]["syscall"]) <= 1
 
 
-def test_what_misses_in_a_level_asks_the_next(nginx: hw.OsProfile) -> None:
+def test_what_misses_in_a_level_asks_the_next(nginx: OsProfile) -> None:
     for mode in ("user", "kernel"):
         of = nginx.levels.filter(pl.col("mode") == mode)
         l1i, l1d, l2, l3 = of.to_dicts()
@@ -84,7 +85,7 @@ def test_misses_are_near_cachegrinds_rules() -> None:
         (kind, mode): misses
         for kind, mode, _, misses, _ in _core.trace_caches(trace("redis"), shapes, False, False)
     }
-    warm = hw.os_profile("redis", caches=" ".join(shapes)).levels
+    warm = os_profile("redis", caches=" ".join(shapes)).levels
     for level, kinds in (("L1I", ["fetch"]), ("L1D", ["load", "store"])):
         for mode in ("user", "kernel"):
             row = warm.filter((pl.col("level") == level) & (pl.col("mode") == mode)).to_dicts()[0]
@@ -106,7 +107,7 @@ def test_misses_are_those_of_the_simulated_chip() -> None:
         .select("counter", "user", "kernel")
         .iter_rows()
     }
-    profile = hw.os_profile("nginx", caches="in-order")
+    profile = os_profile("nginx", caches="in-order")
     tolerance = {"L1I": 0.005, "L1D": 0.0, "L2": 0.03}
     for row in profile.levels.filter(pl.col("level") != "L3").to_dicts():
         theirs = chip[f"{row['level'].lower()}.misses"][row["mode"]]
@@ -114,8 +115,8 @@ def test_misses_are_those_of_the_simulated_chip() -> None:
 
 
 def test_a_larger_cache_misses_less_and_the_caches_change_nothing_else() -> None:
-    small = hw.os_profile("gzip", caches="16KB:4 16KB:4")
-    large = hw.os_profile("gzip", set={"l1d.size": "64KB"})
+    small = os_profile("gzip", caches="16KB:4 16KB:4")
+    large = os_profile("gzip", set={"l1d.size": "64KB"})
     assert small.lengths.equals(large.lengths)
     assert small.footprint.equals(large.footprint)
     assert large.levels["level"].unique().sort().to_list() == ["L1D", "L1I", "L2", "L3"]
@@ -124,11 +125,11 @@ def test_a_larger_cache_misses_less_and_the_caches_change_nothing_else() -> None
 
 
 def test_profiles_of_several_workloads_stand_together() -> None:
-    both = hw.os_profiles(["gzip", "sqlite"])
+    both = os_profiles(["gzip", "sqlite"])
     for frame in both.frames().values():
         assert set(frame["workload"]) == {"gzip", "sqlite"}
     one = both.totals.filter(pl.col("workload") == "sqlite").drop("workload")
-    assert one.equals(hw.os_profile("sqlite").totals)
+    assert one.equals(os_profile("sqlite").totals)
 
 
 def test_the_command_shows_and_tells(halfwink: Halfwink) -> None:
@@ -183,7 +184,7 @@ def test_a_damaged_trace_is_one_line(halfwink: Halfwink, tmp_path: Path) -> None
 def test_targets_are_computed_from_the_profiles() -> None:
     """What the SQL of a target says is what the profile says."""
     found = {t["id"]: t for t in hw.reproduce(["nellans/T4.1/", "nellans/T5.2/apache"])}
-    apache = hw.os_profile("apache", caches="16KB:2 16KB:2 1MB:16")
+    apache = os_profile("apache", caches="16KB:2 16KB:2 1MB:16")
     share = dict(apache.privileged_totals.iter_rows())["kernel_share"]
     assert found["nellans/T4.1/apache"]["ours"] == pytest.approx(100 * share)
     assert "experiment os-profile/32KB:2 32KB:2 1MB:16" in found["nellans/T4.1/apache"]["how"]

@@ -22,8 +22,8 @@ def prediction(halfwink: Halfwink, *words: str) -> dict[str, Any]:
 
 def test_a_server_is_prediction(halfwink: Halfwink) -> None:
     found = prediction(halfwink, "nginx")
-    header = halfwink("trace", "info", str(root() / "workloads" / "nginx.hwt"), "--json").json()
-    totals = header["totals"]
+    told = halfwink("trace", "info", str(root() / "workloads" / "nginx.hwt"), "--json").json()
+    totals = told["facts"]
     assert sum(found["instructions"]) == totals["instructions"]
     assert found["instructions"][1] == totals["kernel_instructions"]
     # All but those that the ends of the trace cut.

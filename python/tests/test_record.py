@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Done, Halfwink, document, need, need_recorder, wait_until
+from conftest import Done, Halfwink, need, need_recorder, wait_until
 
 import halfwink as hw
 from halfwink.capture import recorder
@@ -194,7 +194,7 @@ def test_loop_is_counted_to_the_instruction(
 ) -> None:
     program = built(tmp_path, LOOP.replace("STATUS", str(status)))
     done = halfwink("record", "--json", "--", str(program))
-    found = document(done.out)
+    found = done.json()["facts"]
     assert (done.status, found["exit_status"]) == (1 if status else 0, status)
     assert ("ended with status 3" in done.err) == (status == 3)
     assert (found["instructions"], found["accesses"]) == (1 + 3 * 1000 + 3, 1000)
@@ -254,7 +254,7 @@ def test_threads_take_turns(halfwink: Halfwink, tmp_path: Path) -> None:
     assert (done.status, done.out) == (0, "900\n")
     assert "5, one at a time" in done.err
     assert sound(halfwink, out)["unexplained_successions"] == 0
-    events = document(halfwink("trace", "info", str(out), "--json").out)["totals"]["events"]
+    events = halfwink("trace", "info", str(out), "--json").json()["facts"]["events"]
     # Each of three threads works for more than a turn.
     assert events["cpu"] > 9
 
@@ -320,7 +320,7 @@ def test_program_may_close_the_recorders_files(halfwink: Halfwink, tmp_path: Pat
 def test_signals_and_death_by_one_are_recorded(halfwink: Halfwink, tmp_path: Path) -> None:
     out = tmp_path / "x.hwt"
     done = halfwink("record", "-o", str(out), "--json", "--", str(built(tmp_path, SIGNALS)))
-    found = document(done.out)
+    found = done.json()["facts"]
     assert (done.status, found["exit_status"]) == (1, 128 + signal.SIGABRT)
     assert "10\n" in done.err
     assert "ended with status 134; the recording is kept" in done.err

@@ -9,6 +9,7 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
+from halfwink.runs import beside
 
 TOY = ("compare", "exponential@30", "-w", "toy", "--set", "requests=2000", "-q")
 
@@ -103,7 +104,7 @@ def test_two_logs_side_by_side_say_where_they_part(halfwink: Halfwink, tmp_path:
         log=f"{tmp_path}/",
     )
     three, four = (next(tmp_path.glob(f"*threshold={n}*")) for n in (3, 4))
-    found = hw.beside(three, four)
+    found = beside(three, four)
     assert found.headers_differ == ["technique"]
     assert found.first is not None
     assert not found.is_equal
@@ -111,7 +112,7 @@ def test_two_logs_side_by_side_say_where_they_part(halfwink: Halfwink, tmp_path:
     assert told.status == 1
     assert f"after {found.alike:,} equal decisions: " in told.out
     assert all(len(line) <= 80 for line in told.out.splitlines())
-    assert hw.beside(three, three).is_equal
+    assert beside(three, three).is_equal
 
 
 @pytest.mark.parametrize(

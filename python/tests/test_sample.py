@@ -15,11 +15,12 @@ LONG = "mixed:instructions=3000000"
 
 def test_techniques_are_sampled_in_the_same_windows(halfwink: Halfwink) -> None:
     found = halfwink("sample", "gcc", "-t", "tap,oracle", "--precision", "2", "--json").json()
-    assert (found["schema"], found["baseline"]) == ("halfwink.sample/1", "always-on")
-    assert (found["unit"], found["warm_up"], found["windows"]) == (10_000, 2_000, 200)
-    assert found["modelled"] == ["energy", "time"]
-    assert found["warnings"] == []
-    rows = {row["technique"]: row for row in found["results"]}
+    facts = found["facts"]
+    assert (found["command"], facts["baseline"]) == ("sample", "always-on")
+    assert (facts["unit"], facts["warm_up"], facts["windows"]) == (10_000, 2_000, 200)
+    assert facts["modelled"] == ["energy", "time"]
+    assert found["verdict"] == []
+    rows = {row["technique"]: row for row in found["tables"]["techniques"]["rows"]}
     assert list(rows) == ["always-on", "tap", "oracle"]
     assert rows["always-on"]["core_energy_saving_pct"] is None
     for row in rows.values():

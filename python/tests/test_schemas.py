@@ -60,7 +60,7 @@ def test_every_kind_that_is_printed_has_a_schema_and_no_other() -> None:
 
 
 def test_every_command_that_prints_tables_declares_them_and_no_other() -> None:
-    there, commands = schemas.commands(), printed({"print_tables": 0})
+    there, commands = schemas.commands(), printed({"print_tables": 0, "put_tables": 0})
     for command in commands:
         assert any(re.fullmatch(command, name) for name in there), command
     for name in there:
@@ -229,7 +229,7 @@ def test_they_can_be_listed(halfwink: Halfwink) -> None:
     listed = {
         entry["name"]: entry for entry in halfwink("list", "schemas", "--json").rows("schemas")
     }
-    assert listed["advise"]["json_schema"] == schemas.schema("advise")
+    assert listed["capture"]["json_schema"] == schemas.schema("capture")
     assert "required" in listed["tables.compare"]["json_schema"]
 
 

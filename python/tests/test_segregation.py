@@ -9,15 +9,16 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
+from halfwink.models import Segregation, segregation_sweep
 from halfwink.models.profiles import os_profile
 
 
 @pytest.fixture(scope="module")
-def apache() -> hw.Segregation:
-    return hw.segregation_sweep("apache", l2="256KB")
+def apache() -> Segregation:
+    return segregation_sweep("apache", l2="256KB")
 
 
-def test_one_stack_misses_what_the_profile_counts(apache: hw.Segregation) -> None:
+def test_one_stack_misses_what_the_profile_counts(apache: Segregation) -> None:
     levels = os_profile("apache", caches="16KB:2 16KB:2 256KB:16").levels
     second = levels.filter(level="L2").sort("mode")
     lru = apache.schemes.row(0, named=True)
@@ -26,7 +27,7 @@ def test_one_stack_misses_what_the_profile_counts(apache: hw.Segregation) -> Non
     assert second["accesses"].to_list() == [lru["kernel_accesses"], lru["user_accesses"]]
 
 
-def test_all_published_points_are_there(apache: hw.Segregation) -> None:
+def test_all_published_points_are_there(apache: Segregation) -> None:
     counts = dict(apache.schemes.group_by("scheme").len().iter_rows())
     # 45 splits, 256 pairs of ranks, 3 routes by 2 ways to look up.
     assert (counts["way-partition"], counts["insertion"], counts["bank-partition"]) == (45, 256, 6)
@@ -39,7 +40,7 @@ def test_all_published_points_are_there(apache: hw.Segregation) -> None:
     assert first["mpki"] == apache.schemes["mpki"][0]
 
 
-def test_curves_are_close_to_every_split(apache: hw.Segregation) -> None:
+def test_curves_are_close_to_every_split(apache: Segregation) -> None:
     """Lines that both sides use are all that tells them from the splits played one by one."""
     accesses = apache.schemes.select("user_accesses", "kernel_accesses").row(0)
     splits = apache.schemes.filter(scheme="way-partition")
@@ -54,13 +55,13 @@ def test_curves_are_close_to_every_split(apache: hw.Segregation) -> None:
 
 
 def test_banks_gain_nothing_but_their_latency_where_nothing_misses() -> None:
-    found = hw.segregation_sweep("nginx", l2="1MB", only="bank-partition")
+    found = segregation_sweep("nginx", l2="1MB", only="bank-partition")
     lru = found.schemes.row(0, named=True)
     banks = found.schemes.filter(scheme="bank-partition", look_up="parallel")
     assert lru["mpki"] < 0.2
     assert min(banks["gain_pct"].to_list()) > 5
     assert max(banks["equal_gain_pct"].to_list()) < 0.1
-    same = hw.segregation_sweep("nginx", l2="1MB", only="bank-partition", set={"bank_cycles": 12})
+    same = segregation_sweep("nginx", l2="1MB", only="bank-partition", set={"bank_cycles": 12})
     banks = same.schemes.filter(scheme="bank-partition", look_up="parallel")
     assert banks["gain_pct"].to_list() == banks["equal_gain_pct"].to_list()
 
@@ -112,7 +113,7 @@ def test_the_simulated_chip_misses_as_the_sweep_does() -> None:
     run = hw.compare(
         "apache", machine="ultrasparc-ch5", set={"l2.size": "256KB"}, techniques=list(rules)
     )
-    swept = hw.segregation_sweep("apache", l2="256KB", set={"write_backs": "true"}).schemes
+    swept = segregation_sweep("apache", l2="256KB", set={"write_backs": "true"}).schemes
     took = dict(run.runs.select("technique", "run_s").iter_rows())
     counted = {row["technique"]: row for row in run.tables["segregation"].to_dicts()}
     assert len(counted) == len(rules)

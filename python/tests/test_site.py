@@ -16,6 +16,7 @@ from conftest import lacking, need
 import halfwink as hw
 from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
+from halfwink.exports import SUBJECTS
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools/site"
@@ -115,6 +116,10 @@ def test_each_public_name_has_its_docstring(pages: Path):
     text = (pages / "docs/reference/python.md").read_text()
     for name in set(hw.__all__) - {"__version__"}:
         assert f"\n### `{name}`\n" in text, name
+    for subject in SUBJECTS:
+        _, _, part = text.partition(f"\n## halfwink.{subject}\n")
+        for name in importlib.import_module(f"halfwink.{subject}").__all__:
+            assert f"\n### `{name}`\n" in part.partition("\n## ")[0], name
     assert "* `machine`: name, with a number of cores (`ev6-16`), or a file.\n" in text
     assert "hw.experiment(" in text
     assert ":func:" not in text

@@ -14,7 +14,7 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink.advice import verification
+from halfwink.advice import Advice, Verification, verification
 from halfwink.errors import HalfwinkError, RunError
 
 SERVICE = "exponential"
@@ -24,12 +24,12 @@ CPUS = 56
 
 
 @pytest.fixture(scope="module")
-def advice() -> hw.Advice:
+def advice() -> Advice:
     return hw.advise(SERVICE, load="30%", today=True, requests=30_000)
 
 
 @pytest.fixture
-def prediction(advice: hw.Advice, tmp_path: Path) -> Path:
+def prediction(advice: Advice, tmp_path: Path) -> Path:
     path = tmp_path / "prediction.json"
     advice.commit(path)
     return path
@@ -85,11 +85,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(tmp_path / "sys")
 
 
-def rows(found: hw.Verification) -> dict[str, dict[str, Any]]:
+def rows(found: Verification) -> dict[str, dict[str, Any]]:
     return {row["what"]: row for row in found.rows}
 
 
-def test_predicted_watts_are_the_parts_of_the_runs_ledger(advice: hw.Advice):
+def test_predicted_watts_are_the_parts_of_the_runs_ledger(advice: Advice):
     results = advice.results
     (told,) = verification.foretell(results, (advice.today,)).values()
     run = results.runs.filter(technique=advice.today).row(0, named=True)
@@ -207,7 +207,7 @@ def test_a_log_that_is_wrong_loses_no_watts(prediction: Path):
     assert "Not measured: latencies: none.csv: No such file or directory." in found.sentences
 
 
-def test_a_prediction_is_written_once_and_not_changed(prediction: Path, advice: hw.Advice):
+def test_a_prediction_is_written_once_and_not_changed(prediction: Path, advice: Advice):
     with pytest.raises(RunError, match="is there already"):
         advice.commit(prediction)
     document = json.loads(prediction.read_text())
@@ -249,11 +249,11 @@ def test_the_commands(halfwink: Halfwink, host: Host):
     assert "measuring for 0.2 s; Ctrl-C ends it" in told.err
     assert "The prediction was written 20" in told.out
     found = halfwink(*words, "-t", "menu", "--json", env=env).json()
-    by = {row["what"]: row for row in found["results"]}
+    by = {row["what"]: row for row in found["tables"]["quantities"]["rows"]}
     assert by["server_w"]["measured"] == 300
     # Its counter stands still.
     assert by["package_w"]["verdict"] == "not measured"
-    assert found["technique"] == "menu"
+    assert found["facts"]["technique"] == "menu"
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_the_commands(halfwink: Halfwink, host: Host):
     ],
 )
 def test_mistakes_are_one_line(
-    halfwink: Halfwink, advice: hw.Advice, tmp_path: Path, words: tuple[str, ...], said: str
+    halfwink: Halfwink, advice: Advice, tmp_path: Path, words: tuple[str, ...], said: str
 ):
     advice.commit(tmp_path / "p.json")
     (tmp_path / "text.json").write_text("hello")

@@ -7,12 +7,14 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import halfwink as hw
 from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
 from halfwink.cli.main import build, commands
+from halfwink.exports import SUBJECTS
 
 CLI, PYTHON, SCHEMAS = "reference/cli", "reference/python.md", "reference/schemas"
 #: Sections of Google's docstrings, by the word that they have on a page.
@@ -95,8 +97,23 @@ def python_page() -> str:
         *(_class(n, c) for n, c in sorted(classes.items()) if n not in errors),
         "## Errors",
         *(_class(n, c) for n, c in sorted(errors.items())),
+        *(_subject(name) for name in sorted((*SUBJECTS, "capture"))),
     ]
     return "\n\n".join(lines) + "\n"
+
+
+def _subject(name: str) -> str:
+    """Returns the part of the page that has the public names of a package of one subject."""
+    package = import_module(f"halfwink.{name}")
+    found = {n: getattr(package, n) for n in package.__all__ if n not in hw.__all__}
+    about = str(inspect.getdoc(package)).partition("\n")[0]
+    lines = [f"## halfwink.{name}", about]
+    for word, thing in sorted(found.items()):
+        if inspect.isclass(thing):
+            lines.append(_class(word, thing))
+        elif inspect.isroutine(thing):
+            lines.append(_function(word, thing, 3))
+    return "\n\n".join(lines)
 
 
 def _signature(name: str, thing: Any) -> str:

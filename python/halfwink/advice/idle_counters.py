@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from halfwink.results import wording
 from halfwink.results.summary import fixed
@@ -103,29 +102,6 @@ class IdleCounters:
         state = max(known, key=lambda s: getattr(s, worst))
         share = fixed(state.wrong_pct(worst), 0)
         return f"{line}; most of that is {state.name}, wrong in {share} % of its stays."
-
-    def json(self) -> dict[str, Any]:
-        """Returns the document of ``halfwink idle --json`` for counters."""
-        rows = [
-            {
-                "state": state.name,
-                "stays": state.stays,
-                "share_pct": self.share_pct(state),
-                "seconds": state.seconds,
-                "deep": state.deep,
-                "shallow": state.shallow,
-                "rejected": state.rejected,
-            }
-            for state in self.states
-        ]
-        return {
-            "file": self.file,
-            "format": self.format,
-            "cpus": self.cpus,
-            "answer": self.sentences(),
-            "results": rows,
-            "measured": ["stays", "time"],
-        }
 
 
 def counters(text: str, file: str) -> IdleCounters | None:

@@ -349,24 +349,6 @@ class IdleGaps:
             )
         return lines
 
-    def json(self) -> Row:
-        """The document of ``halfwink idle --json``."""
-        rows = [row | {"saved_pct": self.saving(row["technique"]).value} for row in self.rows]
-        found = self.limit()
-        return {
-            "file": self.file,
-            "machine": self.machine,
-            "answer": self.sentences(),
-            "today": self.best_of_today(),
-            "limit_us": None if found is None else found["limit_us"],
-            "recording": self.recording,
-            "results": rows,
-            "limits": self.limits,
-            "facts": self.facts,
-            "modelled": ["energy"],
-            "measured": ["idle times"],
-        }
-
 
 def idle(
     file: str | os.PathLike[str],

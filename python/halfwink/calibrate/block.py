@@ -151,7 +151,7 @@ def alone_of(sums: pl.DataFrame, duration_s: float, calls: pl.DataFrame) -> Alon
     """Summarises the tables of a recording and of its run on a chip.
 
     Args:
-        sums: a row of :func:`halfwink.io_path`.
+        sums: a row of :func:`halfwink.models.io_path`.
         duration_s: length of the run.
         calls: interrupts of the program: ``kind``, ``invocations``, ``running_s``.
     """
@@ -188,7 +188,7 @@ def together_of(
     """Summarises the tables of two CPUs that ran together.
 
     Args:
-        sums: a row of :func:`halfwink.io_path` for each.
+        sums: a row of :func:`halfwink.models.io_path` for each.
         counters: counters of the shared level: ``counter``, ``user``, ``kernel``.
         busy_s: busy time of each in the run of both.
         halted_s: halted time of each in its recording.

@@ -27,6 +27,7 @@ from .errors import (
 )
 from .host import Requirement
 from .progress import Progress
+from .recorder import Recording
 from .workload import Workload
 from .workloads import WORKLOADS
 
@@ -37,6 +38,7 @@ __all__ = [
     "GuestError",
     "MissingRequirementError",
     "Progress",
+    "Recording",
     "Requirement",
     "Result",
     "TimeLimitError",

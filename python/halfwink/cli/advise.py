@@ -17,9 +17,9 @@ from halfwink.advice.fleet_day import SLEEP_W, WAKE_S
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
 from halfwink.cli.console import (
     check_plot,
-    print_json,
     print_sentences,
     print_table,
+    print_tables,
     save_chart,
     say,
 )
@@ -171,9 +171,9 @@ def advise(
     if not json:
         _print(found)
     elif isinstance(found, DayAdvice):
-        print_json("advise.day", _day_document(found))
+        _print_day(found)
     else:
-        print_json("advise", _document(found))
+        _print_advice(found)
     say(f"runs: {folder}", quiet=quiet)
     if commit is not None and isinstance(found, Advice):
         say(f"prediction: {commit}, sha256 {found.commit(commit)}", quiet=quiet)
@@ -270,31 +270,27 @@ def _front(found: Advice) -> None:
     print_table(list(zip(headings, sides, strict=True)), rows)
 
 
-def _document(found: Advice) -> dict[str, Any]:
-    return {
-        "answer": list(found.sentences),
+def _print_advice(found: Advice) -> None:
+    facts = {
+        "goal_p99_us": found.goal_us,
         "today": found.today,
         "best": found.best,
         "keeps_goal": found.keeps_goal,
-        "goal_p99_us": found.goal_us,
         "linux": list(found.linux),
-        "assumptions": found.assumptions.to_dicts(),
-        "runs": found.results.runs.to_dicts(),
-        "tried": found.tried.to_dicts(),
     }
+    tables = {"tried": found.tried, "assumptions": found.assumptions, "runs": found.results.runs}
+    print_tables("advise", tables, facts, found.sentences)
 
 
-def _day_document(found: DayAdvice) -> dict[str, Any]:
-    return {
-        "answer": list(found.sentences),
+def _print_day(found: DayAdvice) -> None:
+    facts = {
+        "goal_p99_us": found.goal_us,
         "today": found.today,
         "keeps_goal": found.keeps_goal,
-        "goal_p99_us": found.goal_us,
         "linux": list(found.linux),
         "asleep": found.asleep,
         "linux_asleep": list(found.linux_asleep),
         "scaled_by": found.scaled_by,
-        "plans": found.plans.to_dicts(),
-        "steps": found.steps.to_dicts(),
-        "runs": found.results.runs.to_dicts(),
     }
+    tables = {"plans": found.plans, "day": found.steps, "runs": found.results.runs}
+    print_tables("advise --day", tables, facts, found.sentences)

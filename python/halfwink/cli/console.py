@@ -162,6 +162,18 @@ def print_tables(
     print_json("tables", filled(command, tables, facts or {}, verdict))
 
 
+def put_tables(
+    command: str,
+    tables: Mapping[str, Rows],
+    facts: Mapping[str, Any],
+    out: Path | None,
+    *,
+    json: bool,
+) -> None:
+    """Tables and single values as a JSON document where it was asked for, as :func:`put_json`."""
+    put_json("tables", filled(command, tables, facts), out, json=json)
+
+
 def put_json(
     kind: str, document: Mapping[str, Any], out: Path | None, *, json: bool, quiet: bool = False
 ) -> None:

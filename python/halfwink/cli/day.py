@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink.bed.day import Day, day, summary
-from halfwink.cli.console import draw_chart, print_frame, print_json, say
+from halfwink.cli.console import draw_chart, print_frame, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 
@@ -73,9 +73,7 @@ def play(
         draw_chart(chart(found), out / "day.html")
         chart(found).save(str(out / "day.png"), scale_factor=2)
     if json:
-        print_json(
-            "live.day", {"slots": found.slots.to_dicts(), "costs": found.costs, **_sums(found)}
-        )
+        print_tables("live day", {"slots": found.slots}, {**found.costs, **_sums(found)})
         return 0
     print_frame(found.slots)
     sums = summary(found)

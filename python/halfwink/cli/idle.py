@@ -13,7 +13,7 @@ from halfwink.advice.idle_counters import IdleCounters, counters
 from halfwink.advice.idle_gaps import BEST, RECORDED, IdleGaps, short_time
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_sentences, print_table, say
+from halfwink.cli.console import print_sentences, print_table, print_tables, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
@@ -90,7 +90,7 @@ def idle(
         return 0
     say(_read_as(found), quiet=quiet)
     if json:
-        print_json("idle", found.json())
+        _print_tables(found)
         return 0
     _print(found.sentences())
     _table(found)
@@ -111,10 +111,54 @@ def _counters(file: Path) -> IdleCounters | None:
     return counters(read_text(file, MOST_COUNTERS), str(file))
 
 
+def _print_tables(found: IdleGaps) -> None:
+    """Prints the tables as JSON."""
+    recording = dict(found.recording)
+    chosen, left_out = recording.pop("chosen"), recording.pop("left_out")
+    limit = found.limit()
+    facts = {
+        "file": found.file,
+        "machine": found.machine,
+        "today": found.best_of_today(),
+        "limit_us": None if limit is None else limit["limit_us"],
+        **recording,
+        **left_out,
+        **found.facts,
+        "modelled": ["energy"],
+        "measured": ["idle times"],
+    }
+    rows = [row | {"saved_pct": found.saving(row["technique"]).value} for row in found.rows]
+    tables = {"policies": rows, "limits": found.limits, "chosen": chosen}
+    print_tables("idle", tables, facts, found.sentences())
+
+
+def _print_counters(found: IdleCounters) -> None:
+    """Prints the counters as JSON."""
+    rows = [
+        {
+            "state": state.name,
+            "stays": state.stays,
+            "share_pct": found.share_pct(state),
+            "seconds": state.seconds,
+            "deep": state.deep,
+            "shallow": state.shallow,
+            "rejected": state.rejected,
+        }
+        for state in found.states
+    ]
+    facts = {
+        "file": found.file,
+        "format": found.format,
+        "cpus": found.cpus,
+        "measured": ["stays", "time"],
+    }
+    print_tables("idle", {"counters": rows}, facts, found.sentences())
+
+
 def _show_counters(found: IdleCounters, *, json: bool, quiet: bool) -> None:
     say(f"read as {found.format}, {found.cpus} CPUs; no idle times", quiet=quiet)
     if json:
-        print_json("idle.counters", found.json())
+        _print_counters(found)
         return
     _print(found.sentences())
     rows = [

@@ -21,7 +21,7 @@ from halfwink.cli import (
     resctrl,
     traffic,
 )
-from halfwink.cli.console import err_table, print_table, put_json, say
+from halfwink.cli.console import err_table, print_table, put_json, put_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import delegate as living
 
@@ -190,7 +190,8 @@ def idle(
     if json and command:
         raise HalfwinkError("--json with a command: its output goes there; use -o FILE")
     status, found = living.idle(seconds, command, mechanism=by, record=record)
-    put_json("live.idle", found, out, json=json)
+    facts = {name: value for name, value in found.items() if name != "cpus"}
+    put_tables("live idle", {"cpus": found["cpus"]}, facts, out, json=json)
     if json:
         return status
     if not (quiet and command):

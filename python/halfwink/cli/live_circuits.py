@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink.cli import virtual_circuits
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_json, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import circuits as living
 from halfwink.live.virtual_circuits import VirtualSetting
@@ -202,7 +202,7 @@ def _slots(
         replace(setting, slot_us=us, night_us=us * setting.night_us / setting.slot_us)
     rows = living.slots(setting, lengths, repeats=repeats, seconds=seconds)
     if json:
-        print_json("live.circuits.slots", {"setting": asdict(setting), "slots": rows})
+        print_tables("live circuits --slots", {"slots": rows}, {"setting": asdict(setting)})
         return 0
     heads = ["slot us", "duty %", "of ideal %", "least", "most", "violations", "late", "CPU %"]
     print_table(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, print_table, say
+from halfwink.cli.console import print_frame, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def predict(
             tell=lambda line: say(line, quiet=quiet),
         )
     if json:
-        print_json("live.predict", document(found))
+        _print(found)
         return 0
     print_frame(found.rows)
     print_frame(found.errors)
@@ -134,16 +134,12 @@ def steer_day(
         tell=lambda line: say(line, quiet=quiet),
     )
     if json:
-        slots = found.slots.to_dicts()
-        print_json(
-            "live.steer-day",
-            {
-                "live": found.live,
-                "simulated": found.simulated,
-                "replayed": found.replayed,
-                "slots": slots,
-            },
-        )
+        servers = [
+            {"server": "live", **found.live},
+            {"server": "simulated", **found.simulated},
+        ]
+        tables = {"slots": found.slots, "servers": servers}
+        print_tables("live steer-day", tables, {"replayed": found.replayed})
         return 0
     print_frame(found.slots)
     rows = [
@@ -156,15 +152,18 @@ def steer_day(
     return 0 if found.replayed and found.live["failed"] == 0 else 1
 
 
-def document(found: Prediction) -> dict[str, Any]:
-    """Returns the prediction as a JSON document."""
-    return {
-        "rows": found.rows.to_dicts(),
-        "errors": found.errors.to_dicts(),
-        "gamma": found.gamma,
-        "alpha_ms": found.alpha_ms,
-        "beta_ms": found.beta_ms,
-    }
+def _print(found: Prediction) -> None:
+    """Prints the prediction as JSON."""
+    pools = [
+        {
+            "name": name,
+            "gamma": found.gamma[name],
+            "alpha_ms": found.alpha_ms[name],
+            "beta_ms": found.beta_ms[name],
+        }
+        for name in found.gamma
+    ]
+    print_tables("live predict", {"rows": found.rows, "errors": found.errors, "pools": pools})
 
 
 def _numbers(option: str, text: str, least: float, most: float) -> list[float]:

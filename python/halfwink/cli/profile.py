@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, say
+from halfwink.cli.console import print_tables, say
 from halfwink.cli.settings import split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.models import request_profile as profiles
@@ -88,7 +88,7 @@ def profile(
     file = out or Path(f"{found.workload}.profile.toml")
     found.write(file)
     if json:
-        print_json("profile", _document(found, file))
+        _print(found, file)
     else:
         for line in _lines(found):
             stdout.print(line, markup=False)
@@ -149,8 +149,8 @@ def _lines(found: RequestProfile) -> list[str]:
     return lines
 
 
-def _document(found: RequestProfile, file: Path) -> dict[str, object]:
-    return {
+def _print(found: RequestProfile, file: Path) -> None:
+    facts = {
         "file": str(file),
         "workload": found.workload,
         "core": found.core,
@@ -158,9 +158,12 @@ def _document(found: RequestProfile, file: Path) -> dict[str, object]:
         "service_mean_us": found.mean_us,
         "user_share": found.user_share,
         "apart_us": found.apart_us,
-        "cold": [asdict(cold) for cold in found.cold],
         "busy_w": found.busy_w,
         "shared_uj": found.shared_uj,
-        "variants": [asdict(variant) for variant in found.variants],
         "half_pct": found.half_pct,
     }
+    tables = {
+        "cold": [asdict(cold) for cold in found.cold],
+        "variants": [asdict(variant) for variant in found.variants],
+    }
+    print_tables("profile", tables, facts)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from halfwink.capture.recorder import Recording
 from halfwink.capture.recorder import record as record_program
-from halfwink.cli.console import claim, err, err_table, print_json, print_table, say
+from halfwink.cli.console import claim, err, err_table, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -69,7 +69,7 @@ def record(
     for line in _warnings(done):
         say(f"warning: {line}", quiet=quiet)
     if json:
-        print_json("record", _document(done))
+        print_tables("record", {}, _facts(done))
     elif not quiet:
         print_table([("recorded", "left"), (name, "left")], _rows(done), to=err_table)
     return EXIT_FAILED if done.exit_status else 0
@@ -127,7 +127,7 @@ def _rows(done: Recording) -> list[list[str]]:
     ]
 
 
-def _document(done: Recording) -> dict[str, object]:
+def _facts(done: Recording) -> dict[str, object]:
     return {
         "path": str(done.path),
         "program": done.program,

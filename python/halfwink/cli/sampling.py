@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_table, print_tables, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.runs import sampling
@@ -83,7 +83,9 @@ def sample(
     )
     seconds = time.monotonic() - begun
     if json:
-        print_json("sample", found.json())
+        facts = found.facts | {"baseline": found.results[0]["technique"]}
+        facts["modelled"] = ["energy", "time"]
+        print_tables("sample", {"techniques": found.results}, facts, found.warnings())
     else:
         _show(found)
     for line in found.warnings():

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from halfwink import _core
-from halfwink.cli.console import claim, print_json, print_table, print_tables, say
+from halfwink.cli.console import claim, print_table, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.library import library, trace_file
@@ -48,7 +48,7 @@ def info(
     file = trace_file(file)
     facts = jsonlib.loads(_core.trace_info(str(file)))
     if json:
-        print_json("trace.info", facts)
+        _print_info(facts)
         return 0
     header, totals = facts["header"], facts["totals"]
     instructions = totals["instructions"]
@@ -82,6 +82,14 @@ def info(
     ]
     print_table([("trace", "left"), (str(file), "left")], [r for r in rows if r[1]])
     return 0
+
+
+def _print_info(found: dict[str, Any]) -> None:
+    """Prints header and totals as single values, and lists of records as tables."""
+    rest = {name: value for name, value in found.items() if name not in ("header", "totals")}
+    header, sections = dict(found["header"]), rest.pop("sections")
+    tables = {"sections": sections, "packages": header.pop("packages", [])}
+    print_tables("trace info", tables, {**header, **found["totals"], **rest})
 
 
 def _packages(header: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from halfwink.advice import verification
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_sentences, print_table, say
+from halfwink.cli.console import print_sentences, print_table, print_tables, say
 from halfwink.results.summary import fixed
 
 
@@ -68,7 +68,7 @@ def verify(
         wait=wait,
     )
     if json:
-        print_json("verify", _document(found))
+        print_tables("verify", {"quantities": found.rows}, _facts(found), found.sentences)
         return 0
     print_sentences(found.sentences)
     stdout.print()
@@ -90,10 +90,9 @@ def verify(
     return 0
 
 
-def _document(found: verification.Verification) -> dict[str, Any]:
+def _facts(found: verification.Verification) -> dict[str, Any]:
     told = found.prediction
     return {
-        "answer": found.sentences,
         "made_at": told["made_at"],
         "sha256": told["sha256"],
         "workload": told["workload"],
@@ -102,7 +101,6 @@ def _document(found: verification.Verification) -> dict[str, Any]:
         "seconds": found.seconds,
         "predicted_per_s": told["per_s"],
         "measured_per_s": found.per_s,
-        "results": found.rows,
         "missing": found.missing,
         "notes": found.notes,
         "cpus": found.cpus,

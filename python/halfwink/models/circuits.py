@@ -1,13 +1,13 @@
 """Circuits instead of a core of packet switches: closed forms, and weeks of circuits.
 
-import halfwink as hw
+from halfwink.models import circuit_schedule, fabric
 
-found = hw.fabric("optical-core")
+found = fabric("optical-core")
 found.days  # duty, bandwidth and mean round trip by length of day
 found.savings  # power of a data centre with either core, by demand and utilisation
 found.chart().save("saved.html")
 
-week = hw.circuit_schedule("demand.csv")
+week = circuit_schedule("demand.csv")
 week.week  # slots: length of a day, pairs of racks that are joined
 """
 

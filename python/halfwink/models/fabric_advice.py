@@ -1,8 +1,8 @@
 """Which fabric and which schedule of circuits suits a traffic: energy against time.
 
-import halfwink as hw
+from halfwink.models import circuit_advice
 
-found = hw.circuit_advice("data-mining@10", machines=["opera-648", "hybrid-648"])
+found = circuit_advice("data-mining@10", machines=["opera-648", "hybrid-648"])
 found.best()  # of those within a tenth of the fastest, the one that takes least energy
 found.front  # those that no other beats in both
 found.chart().save("advice.html")

@@ -2,7 +2,7 @@
 
 found = hw.profile("nginx-1pct", core="golden-cove")  # from a recording
 found.write("nginx.toml")  # halfwink compare ./nginx.toml -w node --load 10,30%
-hw.stated_profile("mine", mean_us=200, cv=1.5)  # without one
+halfwink.models.stated_profile("mine", mean_us=200, cv=1.5)  # without one
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def stated_profile(
     cv: float = 1.0,
     times_us: list[float] | None = None,
     busy_w: float | None = None,
-    made_by: str = "halfwink.stated_profile",
+    made_by: str = "halfwink.models.stated_profile",
 ) -> RequestProfile:
     """A service without a recording: from a mean and a coefficient of variation, or from measured
     times. Nothing is known of what lost caches add.

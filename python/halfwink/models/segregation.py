@@ -1,8 +1,8 @@
 """Ways to keep kernel and user apart in a second-level cache, all over one recorded stream.
 
-import halfwink as hw
+from halfwink.models import segregation_sweep
 
-found = hw.segregation_sweep("apache", l2="256KB")
+found = segregation_sweep("apache", l2="256KB")
 found.best()  # the best scheme of each kind, beside one LRU stack
 found.schemes  # all of them: every split, every pair of insertion ranks
 found.chart()  # gain by split and by ranks

@@ -43,7 +43,7 @@ def split_advice(
         ways: ways of the cache, 2 to 32.
         cache: ``l2`` or ``l3``: how long a look-up takes (14 or 60 cycles; ``whole_cycles``).
         routes: accesses that may be separated: ``both``, ``data``, ``instructions``.
-        set: other values, as for `halfwink.segregation_sweep`.
+        set: other values, as for `halfwink.models.segregation_sweep`.
 
     Returns:
         ``kernel_ways``, ``route``, ``mpki`` (one stack, split), ``time`` and ``energy`` (``mean``

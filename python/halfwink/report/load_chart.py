@@ -38,9 +38,9 @@ def along_load(results: Results) -> alt.HConcatChart | alt.VConcatChart:
     """
     runs = _drawn(results)
     rows = [
-        alt.hconcat(*_pair(results, group, f"{service} on {machine}")).resolve_legend(
-            color="shared"
-        )
+        alt.hconcat(
+            *_pair(results, _measured(group, results.baseline), f"{service} on {machine}")
+        ).resolve_legend(color="shared")
         for (service, machine), group in runs.group_by(["service", "machine"], maintain_order=True)
     ]
     return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
@@ -88,17 +88,20 @@ def _drawn(results: Results) -> pl.DataFrame:
     runs = results.runs.drop_nulls([LATENCY, "energy_j_per_unit", "load_pct"])
     if "keeps_up" in runs.columns:
         runs = runs.filter(pl.col("keeps_up") == "yes")
-    runs = runs.with_columns(
+    return runs.with_columns(
         pl.col("workload").str.replace(r"@.*$", "").alias("service"), front(runs)
     ).sort("load_pct", maintain_order=True)
+
+
+def _measured(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    """The runs of one service and machine with the columns of :func:`_measures`. Machines whose
+    watts are assumed may stand beside others, so each machine has its own."""
     energy, power = _measures(runs)
     if not has_assumed(runs):
         return runs.with_columns((1e3 * pl.col("energy_j_per_unit")).alias(energy))
-    is_base = pl.col("technique") == results.baseline
+    is_base = pl.col("technique") == baseline
     return runs.with_columns(
-        (
-            100 * pl.col(column) / pl.col(column).filter(is_base).last().over("service", "machine")
-        ).alias(name)
+        (100 * pl.col(column) / pl.col(column).filter(is_base).last()).alias(name)
         for column, name in (("energy_j_per_unit", energy), ("power_w", power))
     )
 

@@ -81,16 +81,6 @@ class Sample:
         found = cold_start.share(left, facts["l3_misses"], facts["l3_cold_fills"])
         return [] if found is None else [cold_start.warning(facts["workload"], found)]
 
-    def json(self) -> dict[str, Any]:
-        """The document of ``halfwink sample --json``."""
-        return {
-            **self.facts,
-            "baseline": self.results[0]["technique"],
-            "results": self.results,
-            "modelled": ["energy", "time"],
-            "warnings": self.warnings(),
-        }
-
 
 def sample(
     workload: str,

@@ -7,29 +7,32 @@ from halfwink.schemas.parts import (
     INTEGER,
     NOTE,
     NUMBER,
-    OBJECT,
     REAL,
     TEXT,
     choice,
-    document,
     part,
 )
+from halfwink.schemas.studying import RELATED, world_row
 from halfwink.schemas.tables import tables
 
-DOCUMENTS = {
-    "advise": document(
-        "halfwink advise: what to set for a service, and what the advice rests on",
-        "goal_p99_us",
-        answer=TEXT.listed(),
-        today=TEXT.called(
-            "Composition to set, of those that can be had today; the nearest if none "
-            "keeps the goal."
+TODAY = TEXT.called(
+    "Composition to set, of those that can be had today; the nearest if none keeps the goal."
+)
+NEEDS = choice("today", "kernel", "silicon").called("Most that a technique of it needs.")
+RUNS = world_row("run", "node", RELATED).with_columns()
+
+TABLES = {
+    "advise": tables(
+        "what to set for a service, and what the advice rests on",
+        part(
+            "goal_p99_us",
+            today=TODAY,
+            best=TEXT.called(
+                "Composition with the least energy of all that keep the goal, whatever it needs."
+            ),
+            keeps_goal=FLAG.called("Whether today keeps the goal."),
+            linux=TEXT.listed(),
         ),
-        best=TEXT.called(
-            "Composition with the least energy of all that keep the goal, whatever it needs."
-        ),
-        keeps_goal=FLAG.called("Whether today keeps the goal."),
-        linux=TEXT.listed(),
         assumptions=part(
             "still_saves",
             path=TEXT.called("Path of the value, as `--set` takes it."),
@@ -39,56 +42,53 @@ DOCUMENTS = {
             low_pct=REAL.called("Least saving against menu."),
             high_pct=REAL.called("Greatest saving against menu."),
             keeps_goal=FLAG.called("Whether the composition keeps the goal under each value."),
-        ).listed(),
-        runs=OBJECT.listed().called("Runs at full length."),
+        ),
+        runs=RUNS,
         tried=part(
             "technique latency_mean_us latency_p99_us keeps_goal",
             energy_j_per_unit=NUMBER.called("Energy of a request; modelled."),
-            needs=choice("today", "kernel", "silicon").called("Most that a technique of it needs."),
-        ).listed(),
-    ),
-    "advise.day": document(
-        "halfwink advise --day: what to set on a fleet for a day of load, and which "
-        "servers may sleep",
-        "goal_p99_us asleep scaled_by",
-        answer=TEXT.listed(),
-        today=TEXT.called(
-            "Composition to set, of those that can be had today; the nearest if none "
-            "keeps the goal."
+            needs=NEEDS,
         ),
-        keeps_goal=FLAG.called("Whether the composition keeps the goal in each step."),
-        linux=TEXT.listed(),
-        linux_asleep=TEXT.listed(),
+    ),
+    "advise --day": tables(
+        "what to set on a fleet for a day of load, and which servers may sleep",
+        part(
+            "goal_p99_us asleep scaled_by",
+            today=TODAY,
+            keeps_goal=FLAG.called("Whether the composition keeps the goal in each step."),
+            linux=TEXT.listed(),
+            linux_asleep=TEXT.listed(),
+        ),
         plans=part(
             "fleet_kw energy_kwh saving_pct over_goal_pct awake_min awake_mean awake_max",
             technique=TEXT.called("Composition on all servers."),
-            needs=choice("today", "kernel", "silicon").called("Most that a technique of it needs."),
+            needs=NEEDS,
             asleep=choice("none", "some").called(
                 "Whether servers sleep that the load does not need."
             ),
             p99_us=NUMBER.called("Longest 99th percentile of the latency of the day."),
             wakes=INTEGER.called("Servers that are woken, counted each time."),
-        ).listed(),
-        steps=part(
+        ),
+        day=part(
             "hours per_s menu_load_pct menu_fleet_kw menu_p99_us menu_awake "
             "today_load_pct today_fleet_kw today_p99_us today_awake asleep_load_pct "
             "asleep_fleet_kw asleep_p99_us asleep_awake"
-        )
-        .listed()
-        .called("The day step by step."),
-        runs=OBJECT.listed().called("Runs at steady loads, with the columns of compare."),
+        ),
+        runs=RUNS,
     ),
-    "profile": document(
-        "halfwink profile: what a request of a service costs a core",
-        "workload service_mean_us user_share apart_us busy_w shared_uj half_pct",
-        file=TEXT.called("File of the profile."),
-        core=TEXT.called("Machine file of the core; `any` if no recording was played."),
-        requests=INTEGER,
+    "profile": tables(
+        "what a request of a service costs a core",
+        part(
+            "workload service_mean_us user_share apart_us busy_w shared_uj half_pct",
+            file=TEXT.called("File of the profile."),
+            core=TEXT.called("Machine file of the core; `any` if no recording was played."),
+            requests=INTEGER,
+        ),
         cold=part(
             "extra_us preheated_us",
             loses=TEXT.listed(),
             load_us=NUMBER.called("Time that preheating takes."),
-        ).listed(),
+        ),
         variants=part(
             "time power shared",
             technique=TEXT.called(
@@ -97,19 +97,21 @@ DOCUMENTS = {
             moved=part("visits visit_us power")
             .or_null()
             .called("Kernel code on cores of the kernel; null if none has moved."),
-        )
-        .closed()
-        .listed(),
+        ),
     ),
-    "verify": document(
-        "halfwink verify: a prediction of an advice, and this machine measured",
-        "made_at sha256 predicted_per_s measured_per_s predicted_cores",
-        answer=TEXT.listed(),
-        workload=TEXT.called("Service and load that were predicted."),
-        machine=TEXT.called("Server that was predicted."),
-        technique=TEXT.called("Composition that the machine ran while it was measured."),
-        seconds=REAL.called("Length of the measurement."),
-        results=part(
+    "verify": tables(
+        "a prediction of an advice, and this machine measured",
+        part(
+            "made_at sha256 predicted_per_s measured_per_s predicted_cores",
+            workload=TEXT.called("Service and load that were predicted."),
+            machine=TEXT.called("Server that was predicted."),
+            technique=TEXT.called("Composition that the machine ran while it was measured."),
+            seconds=REAL.called("Length of the measurement."),
+            missing=TEXT.listed().called("Quantities that could not be measured, and why."),
+            notes=TEXT.listed().called("Sentences on doubtful results."),
+            cpus=INTEGER.called("CPUs of this machine; 0 if they could not be counted."),
+        ),
+        quantities=part(
             what=TEXT.called("Quantity, such as `package_w`, `latency_p99_us` or `c6_pct`."),
             unit=choice("W", "us", "%").called("Unit of the four numbers."),
             predicted=NUMBER.called("Value that the model predicts."),
@@ -129,16 +131,8 @@ DOCUMENTS = {
                 "other machine",
                 "not measured",
             ).called("Place of the measured value."),
-        )
-        .listed()
-        .called("One row for each quantity."),
-        missing=TEXT.listed().called("Quantities that could not be measured, and why."),
-        notes=TEXT.listed().called("Sentences on doubtful results."),
-        cpus=INTEGER.called("CPUs of this machine; 0 if they could not be counted."),
+        ),
     ),
-}
-
-TABLES = {
     "measure": tables(
         "costs of each way to hand work to another core, and how far trials spread",
         part("counter_ghz counter_is_constant there", here=NUMBER.called("CPU that measures.")),

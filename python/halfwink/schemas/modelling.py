@@ -9,7 +9,6 @@ from halfwink.schemas.parts import (
     REAL,
     TEXT,
     Node,
-    document,
     part,
 )
 from halfwink.schemas.tables import tables
@@ -28,94 +27,67 @@ _WAIT = "time that work waits for its CPU to wake."
 
 def _policy(names: str, **nodes: Node) -> Node:
     """Returns rows of what a policy makes of the gaps."""
-    return (
-        part(
-            f"{names}right_pct shallow_pct deep_pct shallow_j deep_j ticks swallowed agrees_pct "
-            "tick_s asleep_pct package_saved_j package_sleeps",
-            technique=TEXT.called(
-                "Policy; `recorded` is the kernel's choice, `best` the best one in hindsight."
-            ),
-            gaps=INTEGER.called("Gaps that the policy is judged by."),
-            energy_j=REAL.called("Energy of the CPUs in gaps, with wake-ups and ticks; modelled."),
-            idle_w=REAL.called("Power of a CPU in a gap; modelled."),
-            latency_mean_us=REAL.called(f"Mean {_WAIT}"),
-            latency_p99_us=REAL.called(f"99th percentile of the {_WAIT}"),
-            latency_max_us=REAL.called(f"Longest {_WAIT}"),
-            state_s=REAL.listed(),
-            waking_s=REAL.called("Time in which CPUs wake."),
-            **nodes,
-        )
-        .closed()
-        .listed()
+    return part(
+        f"{names}right_pct shallow_pct deep_pct shallow_j deep_j ticks swallowed agrees_pct "
+        "tick_s asleep_pct package_saved_j package_sleeps",
+        technique=TEXT.called(
+            "Policy; `recorded` is the kernel's choice, `best` the best one in hindsight."
+        ),
+        gaps=INTEGER.called("Gaps that the policy is judged by."),
+        energy_j=REAL.called("Energy of the CPUs in gaps, with wake-ups and ticks; modelled."),
+        idle_w=REAL.called("Power of a CPU in a gap; modelled."),
+        latency_mean_us=REAL.called(f"Mean {_WAIT}"),
+        latency_p99_us=REAL.called(f"99th percentile of the {_WAIT}"),
+        latency_max_us=REAL.called(f"Longest {_WAIT}"),
+        state_s=REAL.listed(),
+        waking_s=REAL.called("Time in which CPUs wake."),
+        **nodes,
     )
 
 
-DOCUMENTS = {
-    "idle": document(
-        "halfwink idle: what each idle policy would have made of recorded idle times",
-        file=TEXT.called("File of the recording."),
-        machine=TEXT.called("Server whose states and watts are used."),
-        answer=TEXT.listed(),
-        today=TEXT.called("Policy to set, of those that can be had today."),
-        limit_us=NUMBER.called("Latency limit to set; null if none is advised."),
-        recording=part(
-            "gaps length_s all_idle_pct all_idle_us to_task_pct kernel_shallow kernel_deep",
+TABLES = {
+    "idle": tables(
+        "what each idle policy would have made of recorded idle times, or counters of idle states",
+        part(
+            "length_s? all_idle_pct? all_idle_us? to_task_pct? kernel_shallow? kernel_deep? "
+            "bad_lines? lost_events? broken_gaps? cut_gaps? basis?",
+            file=TEXT.called("File of the recording."),
             format=TEXT.called("Format that the file was read as."),
-            cpus=INTEGER.called("CPUs with gaps."),
-            idle_pct=REAL.called("Share of the CPUs' time in gaps."),
-            gap_us=Node(
-                {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3}
-            ).called("Mean, median and 99th percentile of the gaps."),
-            chosen=part(
-                number=INTEGER.called("Number of the state in the kernel."),
-                name=NOTE.called(
-                    "Name of the state in the server's file; null if it has no such state."
-                ),
-                gaps=INTEGER.called("Gaps in which the kernel chose the state."),
-            )
-            .closed()
-            .listed(),
-            left_out=part("bad_lines lost_events broken_gaps cut_gaps")
-            .closed()
-            .called("Part of the file that is not played."),
-        ).closed(),
-        results=_policy(
+            cpus=INTEGER.called("CPUs with gaps, or CPUs that were counted."),
+            machine=TEXT.called("Server whose states and watts are used.").optional(),
+            today=TEXT.called("Policy to set, of those that can be had today.").optional(),
+            limit_us=NUMBER.called("Latency limit to set; null if none is advised.").optional(),
+            gaps=INTEGER.called("Gaps of the recording.").optional(),
+            idle_pct=REAL.called("Share of the CPUs' time in gaps.").optional(),
+            gap_us=NUMBER.listed()
+            .called("Mean, median and 99th percentile of the gaps.")
+            .optional(),
+            states=TEXT.listed().optional(),
+            factor=NUMBER.listed().optional(),
+            watts=NUMBER.listed()
+            .called("Power of a core in each state, then waking, then active.")
+            .optional(),
+            cores=INTEGER.called("Cores of the server.").optional(),
+            modelled=TEXT.listed().optional(),
+            measured=TEXT.listed().called("Quantities that are measured."),
+        ),
+        policies=_policy(
             "", saved_pct=NUMBER.called("Idle energy saved against menu, with the package's sleep.")
-        ).called("One row for each policy, menu first."),
-        limits=_policy("limit_us "),
-        facts=part(
-            "basis",
-            states=TEXT.listed(),
-            watts=REAL.listed().called("Power of a core in each state, then waking, then active."),
-            factor=Node(
-                {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+        ).optional(),
+        limits=_policy("limit_us ").optional(),
+        chosen=part(
+            number=INTEGER.called("Number of the state in the kernel."),
+            name=NOTE.called(
+                "Name of the state in the server's file; null if it has no such state."
             ),
-            cores=INTEGER.called("Cores of the server."),
-        )
-        .closed()
-        .called("Numbers of the server that the answer rests on."),
-        modelled=TEXT.listed(),
-        measured=TEXT.listed().called("Quantities that are measured."),
-    ).closed(),
-    "idle.counters": document(
-        "halfwink idle: counters of idle states, which have no idle times",
-        file=TEXT.called("File of the counters."),
-        format=TEXT.called("Format that the file was read as."),
-        cpus=INTEGER.called("CPUs that were counted."),
-        answer=TEXT.listed(),
-        results=part(
+            gaps=INTEGER.called("Gaps in which the kernel chose the state."),
+        ).optional(),
+        counters=part(
             "stays share_pct deep shallow rejected",
             state=TEXT.called("Name of the state in the kernel."),
             seconds=NUMBER.called("Time in the state; null if the file has shares alone."),
-        )
-        .closed()
-        .listed()
-        .called("One row for each state, from the shallowest."),
-        measured=TEXT.listed().called("Quantities that are measured."),
-    ).closed(),
-}
-
-TABLES = {
+        ).optional(),
+    ),
     "pdn": tables(
         "wake-ups on a power grid",
         calibrate=part("element value").optional(),

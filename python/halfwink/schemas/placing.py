@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from halfwink.schemas.parts import LIST, NOTE, NUMBER, OBJECT, document, part
 from halfwink.schemas.shared import INTERVAL
+from halfwink.schemas.tables import tables
 
 CALL_TIMES = part("mean_ns p50_ns p99_ns timed")
 REFUSED = part("for_measurements forged malformed replayed too_many")
@@ -31,14 +32,6 @@ DOCUMENTS = {
             "os_cpu_worked_pct os_cpu_worked_s stayed_calls_s thread_s waited_pct waited_s"
         ),
         workers=NUMBER.called("Number of workers."),
-    ),
-    "live.idle": document(
-        "halfwink live idle: idle times of CPUs",
-        "fallback mechanism watched_s",
-        cpus=part(
-            "cpu exact_s log2_over_exact log2_s lost mean_us periods proc_stat_s",
-            histogram=NUMBER.listed().listed(),
-        ).listed(),
     ),
     "live.preheat.daemon": document(
         "halfwink live preheat daemon: what was announced and preheated",
@@ -156,5 +149,16 @@ DOCUMENTS = {
             modes=NOTE.listed().called("Modes that this kernel offers."),
         ).or_null(),
         resources=OBJECT,
+    ),
+}
+
+TABLES = {
+    "live idle": tables(
+        "idle times of CPUs",
+        "fallback mechanism watched_s",
+        cpus=part(
+            "cpu exact_s log2_over_exact log2_s lost mean_us periods proc_stat_s",
+            histogram=NUMBER.listed().listed(),
+        ),
     ),
 }

@@ -13,19 +13,6 @@ ORDER = part(
 )
 
 DOCUMENTS = {
-    "live.day": document(
-        "halfwink live day: a day of load in a bed",
-        "frames live_busy_s simulated_busy_s live_modelled_j simulated_modelled_j "
-        "live_p99_us simulated_p99_us lost reordered",
-        slots=part(
-            "second offered_pps live_busy_cores simulated_busy_cores live_modelled_w "
-            "simulated_modelled_w live_p99_us simulated_p99_us live_parked_cores "
-            "simulated_parked_cores"
-        ).listed(),
-        costs=part("frame_us wake_us latency_p50_us in_router_p50_us").called(
-            "Fitted costs of the measured router."
-        ),
-    ),
     "live.generate": document(
         "halfwink live generate: packets that were sent",
         "bytes cpu_s frames pps refusals scheduled_frames seconds spin_s start_ns stopped",
@@ -79,6 +66,17 @@ DOCUMENTS = {
 }
 
 TABLES = {
+    "live day": tables(
+        "a day of load in a bed",
+        "frames live_busy_s simulated_busy_s live_modelled_j simulated_modelled_j "
+        "live_p99_us simulated_p99_us lost reordered frame_us wake_us latency_p50_us "
+        "in_router_p50_us",
+        slots=part(
+            "second offered_pps live_busy_cores simulated_busy_cores live_modelled_w "
+            "simulated_modelled_w live_p99_us simulated_p99_us live_parked_cores "
+            "simulated_parked_cores"
+        ),
+    ),
     "live costs": tables(
         "time of a packet in the router's elements",
         costs=part("element frame_bytes ns_per_packet times_a_copy"),

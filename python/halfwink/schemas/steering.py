@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from halfwink.schemas.parts import FLAG, NOTE, NUMBER, OBJECT, document, part
+from halfwink.schemas.parts import FLAG, NOTE, NUMBER, OBJECT, TEXT, choice, document, part
 from halfwink.schemas.shared import LEDGER, MEASURED, REPORTED, TIMES
+from halfwink.schemas.tables import tables
 
 FIT = part(
     "alpha_s rms_s relative_rms",
@@ -46,19 +47,6 @@ DOCUMENTS = {
         lateness_s=QUANTILES,
         service_s=QUANTILES,
     ),
-    "live.predict": document(
-        "halfwink live predict: run lengths of system calls, as they were predicted",
-        rows=part(
-            "threshold load_pct requests failed measured_mean_ms simulated_mean_ms "
-            "mean_error_pct measured_p99_ms simulated_p99_ms p99_error_pct"
-        ).listed(),
-        errors=part("threshold mean_error_pct p99_error_pct")
-        .listed()
-        .called("Mean errors by threshold."),
-        gamma=BY_POOL,
-        alpha_ms=BY_POOL,
-        beta_ms=part(small=NUMBER.listed(), big=NUMBER.listed()),
-    ),
     "live.serve": document(
         "halfwink live serve: what the prototype's server did",
         "connections duration_s refused served",
@@ -97,18 +85,33 @@ DOCUMENTS = {
         tables=REPORTED,
         total=TIMES,
     ),
-    "live.steer-day": document(
-        "halfwink live steer-day: a day through a real hybrid server, the simulated "
-        "one, and the replay",
-        live=part(
-            "requests failed mean_ms p99_ms big_share modelled_w modelled_always_on_w "
-            "wakes big_asleep_pct"
+}
+
+TABLES = {
+    "live predict": tables(
+        "run lengths of system calls, as they were predicted",
+        rows=part(
+            "threshold load_pct requests failed measured_mean_ms simulated_mean_ms "
+            "mean_error_pct measured_p99_ms simulated_p99_ms p99_error_pct"
         ),
-        simulated=part("requests failed mean_ms p99_ms big_share modelled_w wakes big_asleep_pct"),
-        replayed=FLAG.called("Whether the replay of the log repeats all decisions."),
+        errors=part("threshold mean_error_pct p99_error_pct"),
+        pools=part(
+            "gamma alpha_ms",
+            name=TEXT.called("Pool: `small` or `big`."),
+            beta_ms=NUMBER.listed(),
+        ),
+    ),
+    "live steer-day": tables(
+        "a day through a real hybrid server, the simulated one, and the replay",
+        part(replayed=FLAG.called("Whether the replay of the log repeats all decisions.")),
         slots=part(
             "slot start_s simulated_mean_ms simulated_p99_ms simulated_big_share "
             "simulated_w live_per_s live_mean_ms live_p99_ms live_big_share"
-        ).listed(),
+        ),
+        servers=part(
+            "requests failed mean_ms p99_ms big_share modelled_w modelled_always_on_w? "
+            "wakes big_asleep_pct",
+            server=choice("live", "simulated").called("Server that the day went through."),
+        ),
     ),
 }

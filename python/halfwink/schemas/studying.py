@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfwink import _core
-from halfwink.schemas.parts import INTEGER, LIST, NOTE, NUMBER, OBJECT, TEXT, Node, document, part
+from halfwink.schemas.parts import INTEGER, NOTE, NUMBER, OBJECT, TEXT, Node, document, part
 from halfwink.schemas.shared import INTERVAL
 from halfwink.schemas.tables import FREE, tables
 
@@ -35,25 +35,6 @@ DOCUMENTS = {
             place=part("family stream").called("Policy that the line belongs to."),
         ).or_null(),
     ),
-    "sample": document(
-        "halfwink sample: techniques on samples of a long recording, with intervals",
-        "first instructions l3_cold_fills l3_misses load machine period warm_up "
-        "windows workload baseline",
-        unit=NUMBER.called("Measured length of a window, in instructions."),
-        results=part(
-            "instructions technique windows_needed",
-            core_energy_j_per_instruction=INTERVAL,
-            core_energy_saving_pct=INTERVAL.or_null(),
-            cpi=INTERVAL,
-            energy_j_per_instruction=INTERVAL,
-            energy_saving_pct=INTERVAL.or_null(),
-            ipc=INTERVAL,
-            memory_stall_p99_ns=INTERVAL,
-            slowdown_pct=INTERVAL.or_null(),
-        ).listed(),
-        modelled=TEXT.listed(),
-        warnings=LIST,
-    ),
 }
 
 #: Run that a row belongs to.
@@ -77,6 +58,26 @@ def world_row(table: str, world: str | None = None, names: str = "") -> Node:
 
 
 TABLES = {
+    "sample": tables(
+        "techniques on samples of a long recording, with intervals",
+        part(
+            "first instructions l3_cold_fills l3_misses load machine period warm_up "
+            "windows workload baseline",
+            unit=NUMBER.called("Measured length of a window, in instructions."),
+            modelled=TEXT.listed(),
+        ),
+        techniques=part(
+            "instructions technique windows_needed",
+            core_energy_j_per_instruction=INTERVAL,
+            core_energy_saving_pct=INTERVAL.or_null(),
+            cpi=INTERVAL,
+            energy_j_per_instruction=INTERVAL,
+            energy_saving_pct=INTERVAL.or_null(),
+            ipc=INTERVAL,
+            memory_stall_p99_ns=INTERVAL,
+            slowdown_pct=INTERVAL.or_null(),
+        ),
+    ),
     "compare": tables(
         "runs of techniques on workloads, and the verdict on them",
         part("world baseline", modelled=TEXT.listed()),

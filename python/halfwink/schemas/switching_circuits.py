@@ -64,16 +64,6 @@ DOCUMENTS = {
         slots=NUMBER.called("Slots of the fabric that have passed."),
         cpu_pct=CPU_PCT,
     ),
-    "live.circuits.slots": document(
-        "halfwink live circuits --slots: the least slots by ideal use",
-        setting=SETTING,
-        slots=part(
-            "slot_us night_us duty_pct use_pct use_least_pct use_most_pct violations "
-            "forwarded overlaps late_slots begin_p99_us cpu_pct"
-        )
-        .listed()
-        .called("Use of the circuits by length of slot."),
-    ),
     "live.circuits.transfer": document(
         "halfwink live circuits --transfer: a file through the fabric",
         "size equal seconds",
@@ -97,6 +87,14 @@ DOCUMENTS = {
 }
 
 TABLES = {
+    "live circuits --slots": tables(
+        "the least slots by ideal use",
+        part(setting=SETTING),
+        slots=part(
+            "slot_us night_us duty_pct use_pct use_least_pct use_most_pct violations "
+            "forwarded overlaps late_slots begin_p99_us cpu_pct"
+        ),
+    ),
     "circuits advise": tables(
         "fabrics and techniques on one workload, and the Pareto front",
         "workload measure",

@@ -96,8 +96,10 @@ class Tables:
             is_open = "additionalProperties" in row.shape
             table = _table(row if is_open else row.closed(), table_words()[name])
             inner[name] = table.optional() if row.is_optional else table
+        facts = self.facts
+        facts = facts if "additionalProperties" in facts.shape else facts.closed()
         about = f"halfwink {command}: {self.about}"
-        return _document(about, choice(command), part(**inner).closed(), self.facts.closed())
+        return _document(about, choice(command), part(**inner).closed(), facts)
 
     def columns(self, table: str, seen: Mapping[str, str], names: Sequence[str]) -> Any:
         """Returns name, unit, kind and description of each column: of these, or of those that every

@@ -15,7 +15,7 @@ from halfwink.schemas.parts import (
     document,
     part,
 )
-from halfwink.schemas.shared import DIRECT_MAP, FACT, TOTALS
+from halfwink.schemas.shared import DIRECT_MAP, FACT
 from halfwink.schemas.tables import tables
 
 ENTRY = part(
@@ -48,48 +48,49 @@ DOCUMENTS = {
             said=NOTE.listed(),
         ).or_null(),
     ),
-    "record": document(
-        "halfwink record: what was recorded of a program, and how it ended",
-        "program executed processes signals",
-        path=TEXT.called("File of the trace."),
-        became=TEXT.listed(),
-        instructions=INTEGER.called(
-            "Recorded instructions, with each repeated string instruction counted once."
-        ),
-        kernel_instructions=INTEGER.called("Always 0, because the kernel is not recorded."),
-        accesses=INTEGER.called("Recorded memory accesses."),
-        threads=INTEGER.called("Threads that the program started, the first included."),
-        system_calls=INTEGER.called("Recorded system calls."),
-        bytes=INTEGER.called("Size of the file."),
-        seconds=REAL.called("Time that the recording took on the host."),
-        reason=choice("exit", "limit", "marker", "exec").called(
-            "End of the recording: exit, limit, marker, or an `exec` that cannot be recorded."
-        ),
-        exit_status=COUNT.called(
-            "Exit status as shells count it; null if the recording ended before it."
-        ),
-    ),
-    "trace.info": document(
-        "halfwink trace info: a recording's header and totals",
-        "blocks bytes static_instructions templates warm_lines",
-        header=part(
-            "code cpus description isa kernel? ps_per_instruction seed unit_of_work workload",
-            command=TEXT.listed().called("Command line of the program or of the import."),
-            direct_map=DIRECT_MAP.optional(),
-            history=TEXT.listed().optional(),
-            load=part("connections kind").optional(),
-            notes=TEXT.listed().optional(),
-            packages=part("name version").listed().optional(),
-            tools=OBJECT,
-        ),
-        sections=part(
-            "kind offset", chunk=part("first_instruction instructions runs").optional()
-        ).listed(),
-        totals=TOTALS,
-    ),
 }
 
 TABLES = {
+    "record": tables(
+        "what was recorded of a program, and how it ended",
+        part(
+            "program executed processes signals",
+            path=TEXT.called("File of the trace."),
+            became=TEXT.listed(),
+            instructions=INTEGER.called(
+                "Recorded instructions, with each repeated string instruction counted once."
+            ),
+            kernel_instructions=INTEGER.called("Always 0, because the kernel is not recorded."),
+            accesses=INTEGER.called("Recorded memory accesses."),
+            threads=INTEGER.called("Threads that the program started, the first included."),
+            system_calls=INTEGER.called("Recorded system calls."),
+            bytes=INTEGER.called("Size of the file."),
+            seconds=REAL.called("Time that the recording took on the host."),
+            reason=choice("exit", "limit", "marker", "exec").called(
+                "End of the recording: exit, limit, marker, or an `exec` that cannot be recorded."
+            ),
+            exit_status=COUNT.called(
+                "Exit status as shells count it; null if the recording ended before it."
+            ),
+        ),
+    ),
+    "trace info": tables(
+        "a recording's header and totals",
+        part(
+            "blocks bytes static_instructions templates warm_lines "
+            "code cpus description isa kernel? ps_per_instruction seed unit_of_work workload "
+            "accesses idle_ns instructions kernel_instructions repeats requests runs",
+            command=TEXT.listed().called("Command line of the program or of the import."),
+            direct_map=DIRECT_MAP.optional(),
+            events=OBJECT,
+            history=TEXT.listed().optional(),
+            load=part("connections kind").optional(),
+            notes=TEXT.listed().optional(),
+            tools=OBJECT,
+        ).with_columns(),
+        sections=part("kind offset", chunk=part("first_instruction instructions runs").optional()),
+        packages=part("name version"),
+    ),
     "trace predict": tables(
         "predictors of kernel run lengths",
         part(

@@ -1,8 +1,8 @@
 """Verdicts on the headline claims of the five works, computed from published values and ours.
 
-import halfwink as hw
+from halfwink.targets import claims
 
-for claim in hw.claims("gottschlag"):
+for claim in claims("gottschlag"):
     print(claim["verdict"], claim["claim"], claim["said"])
 """
 

@@ -1,8 +1,8 @@
 """Models broken on purpose: a published number that is met all the same says nothing of them.
 
-import halfwink as hw
+from halfwink.targets import mutants
 
-found = hw.mutants("switching")
+found = mutants("switching")
 found.killed["free-switches"]  # ids of targets that are met, but not when switches are free
 found.insensitive  # those that no mutant breaks
 """

@@ -1,0 +1,49 @@
+"""Public names of packages, imported when they are first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+#: As `typing` has it, which takes longer to import than all else that is here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+#: Packages whose public names belong to one subject.
+SUBJECTS = ("advice", "calibrate", "live", "models", "runs", "targets")
+
+
+def lazily(
+    package: str, homes: Mapping[str, str], spelled: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of a package whose names are imported when they are first used.
+
+    Args:
+        package: name of the package.
+        homes: module of each public name, below `halfwink`.
+        spelled: names that their modules spell otherwise.
+    """
+    spelled = spelled or {}
+
+    def found(name: str) -> Any:
+        home = homes.get(name)
+        if home is not None:
+            return getattr(import_module(f"halfwink.{home}"), spelled.get(name, name))
+        error = f"module '{package}' has no attribute '{name}'"
+        raise AttributeError(error + _elsewhere(package, name), name=name)
+
+    return found
+
+
+def _elsewhere(package: str, name: str) -> str:
+    """Returns the other package in which a name is public, as the end of a sentence."""
+    from importlib.util import find_spec
+
+    # Python asks for `__path__` and others, and for modules that it imports next.
+    if package != "halfwink" or name.startswith("_") or find_spec(f"halfwink.{name}"):
+        return ""
+    for subject in SUBJECTS:
+        if name in import_module(f"halfwink.{subject}").__all__:
+            return f": expected halfwink.{subject}.{name}"
+    return ""
