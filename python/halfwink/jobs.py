@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 from halfwink import _core
+from halfwink.errors import HalfwinkError
 from halfwink.library import library
 
 #: Values to set, by path.
@@ -18,8 +19,15 @@ AT_ONCE = 4096
 
 
 def pairs(values: Settings | Iterable[tuple[str, object]] | None) -> Pairs:
-    """Values to set as they are written on a command line; true and false as in TOML."""
-    items = dict(values or ()).items()
+    """Values to set as they are written on a command line; true and false as in TOML.
+
+    Raises:
+        HalfwinkError: no mapping from paths to values.
+    """
+    try:
+        items = dict(values or ()).items()
+    except (TypeError, ValueError):
+        raise HalfwinkError(f"{values!r}: expected a mapping, {{'path': value}}") from None
     return tuple((path, _written(value)) for path, value in items)
 
 

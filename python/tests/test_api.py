@@ -6,6 +6,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -130,6 +131,12 @@ def test_a_lone_name_or_number_is_one_everywhere():
     assert run.runs["load_pct"].to_list() == pytest.approx([30, 30])
     with pytest.raises(hw.HalfwinkError, match="nosuch"):
         mutants("niccolini/PT-4.1", only="nosuch")
+
+
+@pytest.mark.parametrize("wrong", [["requests=8"], "requests=8", 8, [8]])
+def test_values_that_are_no_mapping_are_refused(wrong: Any):
+    with pytest.raises(hw.HalfwinkError, match="expected a mapping"):
+        hw.compare("count@30", world="server", set=wrong)
 
 
 def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):

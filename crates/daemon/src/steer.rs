@@ -55,9 +55,16 @@ struct Described {
 /// Workload that requests resemble where a description names none.
 const WORKLOAD: &str = "readfile";
 
+/// Deeper levels are simulated alone.
+const ONE_LEVEL: &str = "expected one level of sleep, as the proxy has";
+
 fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
     let technique = Choice::parse("server", &config.policy).map_err(Error::input)?;
+    if technique.given("level").is_some_and(|level| level > 1.0) {
+        let message = format!("policy: found {technique}; {ONE_LEVEL}");
+        return Err(Error::input(message));
+    }
     let header = Header::new("live steer", Family::Steering, &technique.to_string());
     let Some(machine) = &config.machine else {
         let policy = technique.steering_alone().map_err(Error::input)?;
@@ -70,6 +77,9 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
         let found = model.set().machines().len();
         let message = format!("machine: found {machine}, a set of {found}; expected a pair");
         return Err(Error::input(message));
+    }
+    if model.set().machines().iter().any(|machine| machine.levels > 1) {
+        return Err(Error::input(format!("machine: found {machine}; {ONE_LEVEL}")));
     }
     let workload = config.workload.as_deref().unwrap_or(WORKLOAD);
     let service = model.named_service(workload).map_err(Error::input)?;

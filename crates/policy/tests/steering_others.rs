@@ -6,8 +6,8 @@ use crate::common;
 use common::{decisions, decisions_at, play, steps};
 use halfwink_policy::steering::{
     DreamWeaver, DreamWeaverParameters, Event, Hal, HalParameters, KnightShift,
-    KnightShiftParameters, OctopusMan, OctopusManParameters, Server, Shortest, ShortestParameters,
-    Side, SleepTimer, SleepTimerParameters, SteeringPolicy,
+    KnightShiftParameters, LevelCost, OctopusMan, OctopusManParameters, Server, Shortest,
+    ShortestParameters, Side, SleepTimer, SleepTimerParameters, SteeringPolicy,
 };
 use halfwink_units::Time;
 use proptest::prelude::*;
@@ -71,12 +71,65 @@ fn timers_pay_for_a_wake_up() {
     let scale = SleepTimerParameters::set_up_over_idle(Time::ns(260_000_000_000), 200.0, 140.0);
     assert!((scale.linger.as_s() - 371.428_571).abs() < 1e-6, "{:?}", scale.linger);
     // 10 J against 25 W saved.
-    let timer = SleepTimerParameters::break_even(10.0, 30.0, 5.0);
+    let level = LevelCost { sleep_w: 5.0, transition_j: 10.0 };
+    let timer = SleepTimerParameters::break_even(30.0, level);
     assert_eq!(timer.linger, us(400_000));
-    let never = SleepTimer::new(SleepTimerParameters::break_even(10.0, 5.0, 5.0));
+    let never = SleepTimer::new(SleepTimerParameters::break_even(5.0, level));
     insta::assert_snapshot!(decisions(Box::new(never), &[Event::Arrive, big(1)]), @r"
     0 Sleep { side: Small }
     1 Send { side: Big }
+    ");
+}
+
+#[test]
+fn ladder_goes_down_where_energies_cross() {
+    let level = |sleep_w, transition_j| LevelCost { sleep_w, transition_j };
+    let rungs = |levels: &[LevelCost]| {
+        let SleepTimerParameters { linger, deeper, .. } =
+            SleepTimerParameters::ladder(30.0, levels);
+        [linger, deeper[0], deeper[1], deeper[2]]
+    };
+    // 10 J against 20 W saved, 40 J more against 8 W more, 30 J more against 1 W more.
+    let three = [level(10.0, 10.0), level(2.0, 50.0), level(1.0, 80.0)];
+    assert_eq!(rungs(&three), [us(500_000), us(5_000_000), us(30_000_000), Time::NEVER]);
+    // The middle one is never the cheapest: it is passed on the way.
+    let passed = [level(25.0, 50.0), level(10.0, 60.0)];
+    assert_eq!(rungs(&passed), [us(3_000_000), us(3_000_000), Time::NEVER, Time::NEVER]);
+    assert_eq!(rungs(&[level(30.0, 0.0)]), [Time::NEVER; 4]);
+    assert_eq!(rungs(&[level(29.0, 0.0), level(30.0, 0.0)])[..2], [Time::ZERO, Time::NEVER]);
+}
+
+#[test]
+fn sleeping_machine_goes_deeper_until_request_comes() {
+    let deeper = [us(20_000), us(20_000), Time::NEVER];
+    let parameters = SleepTimerParameters { deeper, ..SleepTimerParameters::fixed(us(5_000)) };
+    let events = [
+        (1_000, Event::Arrive),
+        (2_000, big(1_000)),
+        (8_000, ASLEEP),
+        // Both deeper levels at once, 20 ms after the last request was done.
+        (23_000, ASLEEP),
+        (24_000, ASLEEP),
+        (30_000, Event::Arrive),
+        (35_000, AWAKE),
+        (36_000, big(6_000)),
+        (42_000, ASLEEP),
+        // A request that comes while it goes deeper wakes it.
+        (56_500, Event::Arrive),
+    ];
+    let policy = Box::new(SleepTimer::new(parameters));
+    insta::assert_snapshot!(decisions_at(policy, &events, 100_000), @r"
+      0 Sleep { side: Small }
+      1 Send { side: Big }
+      7 Sleep { side: Big }
+     22 Sleep { side: Big }
+     23 Sleep { side: Big }
+     30 Send { side: Big }
+     30 Wake { side: Big }
+     41 Sleep { side: Big }
+     56 Sleep { side: Big }
+    56.5 Send { side: Big }
+    56.5 Wake { side: Big }
     ");
 }
 
@@ -354,7 +407,10 @@ fn policies(a: u32, b: u32, span: Time) -> Vec<SteeringPolicy> {
     let period = span + us(1);
     let knight = KnightShiftParameters { period, ..KnightShiftParameters::published(a, a + b) };
     let octopus = OctopusManParameters { period, ..OctopusManParameters::published(span) };
-    let timer = |side| Box::new(SleepTimer::new(SleepTimerParameters { side, linger: span }));
+    let timer = |side| {
+        let deeper = [span + us(100), span + us(100), Time::NEVER];
+        Box::new(SleepTimer::new(SleepTimerParameters { side, linger: span, deeper }))
+    };
     let hal = HalParameters { period, linger: span, ..HalParameters::published(100 * b, a) };
     vec![
         timer(Side::Small),

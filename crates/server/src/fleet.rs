@@ -9,7 +9,7 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 use rand::RngExt;
 
-use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
+use crate::run::{in_time, machine_use, Accounts, MachineUse, Options, RunError, Slot};
 use crate::server::{Misled, Server, Tally};
 use halfwink_arrivals::Arrivals;
 
@@ -250,6 +250,7 @@ impl<'a> Fleet<'a> {
             let Some((at, size)) = door.draw.next().filter(|(at, _)| *at <= options.until) else {
                 break;
             };
+            in_time(at, count)?;
             if let Some(slot) = options.slot {
                 while count >= options.warm_up && self.start + slot <= at {
                     self.part(self.start + slot, true)?;

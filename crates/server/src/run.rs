@@ -5,7 +5,7 @@ use halfwink_engine::{
     stream, Cause, Closed, Imbalance, Interrupted, Ledger, Mode, Row, RunControl,
     State as StateName,
 };
-use halfwink_policy::steering::SteeringPolicy;
+use halfwink_policy::steering::{SteeringPolicy, LEVELS};
 use halfwink_techniques::server::{Model, Service, Set};
 use halfwink_units::{Energy, Time};
 
@@ -158,6 +158,9 @@ impl Run {
     }
 }
 
+/// Names of the levels of sleep in ledgers.
+const ASLEEP: [&str; LEVELS] = ["asleep", "asleep-2", "asleep-3", "asleep-4"];
+
 /// Accounts of all machines of a set.
 #[derive(Clone, Debug)]
 pub(crate) struct Accounts<'a> {
@@ -175,6 +178,9 @@ impl Accounts<'_> {
         for (sum, more) in self.sums.iter_mut().zip(spent) {
             for (state, span) in sum.states.iter_mut().zip(more.states) {
                 *state += span;
+            }
+            for (level, span) in sum.asleep.iter_mut().zip(more.asleep) {
+                *level += span;
             }
             sum.served += more.served;
             sum.energy += more.energy;
@@ -199,9 +205,17 @@ impl Accounts<'_> {
             let meter = Row { time: duration, energy: spent.energy };
             let id = ledger.component(name, meter);
             for (state, span) in State::ALL.into_iter().zip(spent.states) {
+                if state == State::Asleep {
+                    let levels = ASLEEP.into_iter().zip(m.sleep.iter().zip(spent.asleep));
+                    for (name, (level, span)) in levels.take(m.levels.into()) {
+                        let cause = Cause { mode: Mode::Idle, reason: "no-requests" };
+                        let row = Row { time: span, energy: level.power * span };
+                        ledger.post(id, StateName(name), cause, row);
+                    }
+                    continue;
+                }
                 let (power, mode, reason) = match state {
-                    State::On => (m.idle, Mode::Idle, "on"),
-                    State::Asleep => (m.sleep, Mode::Idle, "no-requests"),
+                    State::On | State::Asleep => (m.idle, Mode::Idle, "on"),
                     State::GoingDown => (m.transition, Mode::Kernel, "no-requests"),
                     State::Waking => (m.transition, Mode::Kernel, "requests"),
                     State::Lost => (m.idle, Mode::Idle, "lost"),
@@ -262,6 +276,7 @@ pub fn simulate_controlled(
         if count % LOOK == 0 {
             control.report(count)?;
         }
+        in_time(at, count)?;
         server.arrive(at, size, &mut play.tally)?;
         play.start = at;
     }
@@ -281,6 +296,7 @@ pub fn simulate_controlled(
         if count % LOOK == 0 {
             control.report(options.warm_up.saturating_add(count))?;
         }
+        in_time(at, options.warm_up.saturating_add(count))?;
         server.arrive(at, size, &mut play.tally)?;
         (now, arrived) = (at, count);
         if cut && pieces.is_due(count) {
@@ -310,6 +326,19 @@ pub fn simulate_controlled(
         if cut { pieces.finish(arrived, duration, play.books.energy()) } else { Vec::new() };
     let machines = play.books.machines();
     Ok(Run { duration, tally, machines, slots, precision, pieces, books })
+}
+
+/// Latest arrival: times after it must not exceed what picoseconds can count.
+const LATEST: Time = Time(u64::MAX / 2);
+
+/// Checks that a request comes before the end of time.
+pub(crate) fn in_time(at: Time, count: u64) -> Result<(), RunError> {
+    if at <= LATEST {
+        return Ok(());
+    }
+    let days = LATEST.as_s() / 86_400.0;
+    let message = format!("{count} requests take over {days:.0} days, expected fewer requests");
+    Err(RunError::Arrivals(message))
 }
 
 /// Draws so many arrivals and sizes at most and does nothing with them: how many there are, for

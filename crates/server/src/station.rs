@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use halfwink_policy::steering::LEVELS;
 use halfwink_techniques::server::MachineModel;
 use halfwink_units::{Energy, Power, Time};
 
@@ -68,6 +69,8 @@ pub(crate) struct Spent {
     pub(crate) energy: Energy,
     /// Times that it woke.
     pub(crate) wakes: u64,
+    /// Time asleep at each level.
+    pub(crate) asleep: [Time; LEVELS],
 }
 
 /// State of a machine.
@@ -75,6 +78,8 @@ pub(crate) struct Spent {
 pub(crate) struct Station {
     model: MachineModel,
     pub(crate) state: State,
+    /// Level of sleep in which it is, to which it goes down, or from which it wakes.
+    level: usize,
     /// Asked to wake while it goes down.
     again: bool,
     /// Time of its next spontaneous change of state.
@@ -103,6 +108,7 @@ impl Station {
         Station {
             model,
             state: State::On,
+            level: 0,
             again: false,
             turns: Time::NEVER,
             upset: fate.as_mut().map_or(Time::NEVER, |fate| fate.crash()),
@@ -149,6 +155,9 @@ impl Station {
         let span = now.saturating_sub(self.since);
         if span > Time::ZERO {
             self.spent.states[self.state as usize] += span;
+            if self.state == State::Asleep {
+                self.spent.asleep[self.level] += span;
+            }
             self.spent.energy += self.power * span;
             self.since = now;
         }
@@ -161,7 +170,7 @@ impl Station {
             State::On => m.idle + Power(m.thread.0 * self.running.len() as u64),
             // It does not answer; that it is off nobody knows.
             State::Lost => m.idle,
-            State::Asleep => m.sleep,
+            State::Asleep => m.sleep[self.level].power,
             State::GoingDown | State::Waking => m.transition,
         };
     }
@@ -187,7 +196,7 @@ impl Station {
         self.meter(now);
         if self.cold > 0 {
             self.cold -= 1;
-            span += self.model.cold;
+            span += self.model.sleep[self.level].cold;
         }
         let finish = now + span;
         // Of those that finish together, who came first goes first.
@@ -212,9 +221,10 @@ impl Station {
         match self.state {
             State::Asleep => {
                 self.become_(now, State::Waking);
-                self.turns = now + self.model.wake;
+                let wake = self.model.sleep[self.level].wake;
+                self.turns = now + wake;
                 if let Some(fate) = &mut self.fate {
-                    self.turns = now.saturating_add(fate.wake(self.model.wake));
+                    self.turns = now.saturating_add(fate.wake(wake));
                     self.upset = now + fate.patience();
                 }
                 true
@@ -227,15 +237,21 @@ impl Station {
         }
     }
 
-    /// Begins to go down; what it serves stands still. Whether it could be asked to.
+    /// Begins to go down, from asleep to the next deeper level; what it serves stands still.
+    /// Whether it could be asked to.
     pub(crate) fn sleep(&mut self, now: Time) -> bool {
-        if self.state != State::On {
-            return false;
+        let level = match self.state {
+            State::On => 0,
+            State::Asleep if self.level + 1 < usize::from(self.model.levels) => self.level + 1,
+            _ => return false,
+        };
+        if self.state == State::On {
+            self.stood = now;
         }
         self.become_(now, State::GoingDown);
-        self.turns = now + self.model.down;
+        self.level = level;
+        self.turns = now + self.model.sleep[level].down;
         self.upset = Time::NEVER;
-        self.stood = now;
         true
     }
 
@@ -257,9 +273,10 @@ impl Station {
         self.spent.wakes += 1;
         // All by the same: their order stays as it is.
         let still = now.saturating_sub(self.stood);
+        let cold = self.model.sleep[self.level].cold;
         for request in &mut self.running {
-            request.finish += still + self.model.cold;
-            request.span += self.model.cold;
+            request.finish += still + cold;
+            request.span += cold;
         }
         self.cold = self.model.workers as usize - self.running.len();
         self.become_(now, State::On);

@@ -6,6 +6,7 @@ mod capping;
 mod faults;
 mod fleet;
 mod hybrid;
+mod levels;
 mod others;
 mod sets;
 mod year;

@@ -51,8 +51,8 @@ fn build(choice: &Choice, server: &Model, service: &Service) -> SteeringPolicy {
     let alone = of(|_, service, side| seconds(service.mean_s(side, 1)));
     let busy =
         of(|server, service, side| seconds(service.mean_s(side, server.machine(side).workers)));
-    let wake = of(|server, _, side| server.set().machines()[side.index()].wake.0);
-    let down = of(|server, _, side| server.set().machines()[side.index()].down.0);
+    let wake = of(|server, _, side| server.set().machines()[side.index()].sleep[0].wake.0);
+    let down = of(|server, _, side| server.set().machines()[side.index()].sleep[0].down.0);
     let start = [workers, alone, busy, wake, down].concat();
     Box::new(Played::new(module_of(choice), choice, &start, Pair))
 }

@@ -69,6 +69,9 @@ impl Side {
     }
 }
 
+/// Levels of sleep that a machine has at most.
+pub const LEVELS: usize = 4;
+
 /// Events from the server to its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -143,8 +146,10 @@ pub enum Action {
         /// Machine to wake.
         side: Side,
     },
-    /// The machine goes down now. What it has in service stands still until it is awake again: a
-    /// policy that wants it drained first waits for the last [`Event::Finish`].
+    /// The machine goes down now; one that sleeps, to its next deeper level of sleep, if it has
+    /// one: it is [`Event::Asleep`] again once it is there. What it has in service stands still
+    /// until it is awake again: a policy that wants it drained first waits for the last
+    /// [`Event::Finish`].
     Sleep {
         /// Machine to send to sleep.
         side: Side,

@@ -85,6 +85,13 @@ impl Machines {
         }
     }
 
+    /// A machine that sleeps and has nothing goes to its next deeper level.
+    pub(super) fn deepen(&mut self, side: Side) {
+        if self.pair.deepen(side) {
+            self.queue.push(Action::Sleep { side });
+        }
+    }
+
     /// Returns the next action.
     #[inline]
     pub(super) fn poll(&mut self) -> Option<Action> {

@@ -130,6 +130,17 @@ impl Pair {
         self.of_mut(side).sleep()
     }
 
+    /// Marks a machine that sleeps and has nothing as going down; returns whether it has to be
+    /// asked.
+    pub(super) fn deepen(&mut self, side: Side) -> bool {
+        let machine = self.of_mut(side);
+        let must = machine.power == Power::Asleep && machine.load == 0 && !machine.lost;
+        if must {
+            machine.power = Power::GoingDown;
+        }
+        must
+    }
+
     /// Loads and power states, for a policy's snapshot.
     pub(super) fn snapshot(&self) -> Snapshot {
         let [small, big] = &self.0;

@@ -34,8 +34,8 @@ impl Scene {
         let [small, big] = Side::BOTH.map(|side| &model.set().machines()[side.index()]);
         Scene {
             machines: Default::default(),
-            wake: [small.wake, big.wake],
-            down: [small.down, big.down],
+            wake: [small, big].map(|machine| machine.sleep[0].wake),
+            down: [small, big].map(|machine| machine.sleep[0].down),
             is_faulty,
         }
     }

@@ -2,15 +2,15 @@
 
 use halfwink_policy::steering::{
     Always, AlwaysOn, Count, DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift,
-    KnightShiftParameters, Member, OctopusMan, OctopusManParameters, Progressive,
+    KnightShiftParameters, LevelCost, Member, OctopusMan, OctopusManParameters, Progressive,
     ProgressiveBackup, ProgressiveBackupParameters, ProgressiveParameters, Rest, Server, Shortest,
     ShortestParameters, Side, SleepTimer, SleepTimerParameters, Split, SplitParameters, Threshold,
-    ThresholdParameters,
+    ThresholdParameters, LEVELS,
 };
 use halfwink_units::Time;
 
 use super::availability::{kernel, silicon, today, usual};
-use crate::server::{Model, Service, MOST};
+use crate::server::{Machine, Model, Service, MOST};
 use crate::{Choice, Make, Parameter, Steering, Technique};
 
 const SERVER: Technique = Technique {
@@ -69,11 +69,31 @@ fn threshold(choice: &Choice, count: Count) -> ThresholdParameters {
 /// Returns the sleep timer whose timeout pays for a way to sleep and back: for what it draws beyond
 /// sleeping for as long.
 fn break_even(model: &Model) -> SleepTimerParameters {
-    let big = &model.spec().big;
-    let sleep_w = big.sleep_share * big.idle_w;
-    let transition_w = big.transition_share * big.idle_w;
-    let transition_j = (transition_w - sleep_w) * 1e-3 * (big.wake_ms + big.down_ms);
-    SleepTimerParameters::break_even(transition_j.max(0.0), big.idle_w, sleep_w)
+    SleepTimerParameters::break_even(model.spec().big.idle_w, level_costs(&model.spec().big)[0])
+}
+
+/// Returns what each level of a machine costs. To a deeper one it goes through those before.
+fn level_costs(machine: &Machine) -> Vec<LevelCost> {
+    let transition_w = machine.transition_share * machine.idle_w;
+    let mut all_down_ms = 0.0;
+    let mut cost = |sleep_share: f64, wake_ms: f64, down_ms: f64| {
+        all_down_ms += down_ms;
+        let sleep_w = sleep_share * machine.idle_w;
+        let transition_j = (transition_w - sleep_w) * 1e-3 * (wake_ms + all_down_ms);
+        LevelCost { sleep_w, transition_j: transition_j.max(0.0) }
+    };
+    let mut costs = vec![cost(machine.sleep_share, machine.wake_ms, machine.down_ms)];
+    let deeper = machine.levels.iter();
+    costs.extend(deeper.map(|level| cost(level.sleep_share, level.wake_ms, level.down_ms)));
+    costs
+}
+
+/// Returns a timer after which the machine goes to a level, through those before.
+fn fixed_timer(choice: &Choice) -> SleepTimerParameters {
+    let timer = ms(choice.number("timer_ms"));
+    let mut parameters = SleepTimerParameters::fixed(timer);
+    parameters.deeper[..choice.whole("level") as usize - 1].fill(timer);
+    parameters
 }
 
 fn octopus(choice: &Choice) -> OctopusManParameters {
@@ -253,11 +273,14 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: kernel("suspend to memory, woken by the network card"),
         title: "the big machine alone, asleep after a while",
         source: "Gandhi 2010",
-        parameters: &[Parameter::number("timer_ms", "ms", 50.0, (0.0, 1e7))
-            .about("how long it waits", "assumption")],
+        parameters: &[
+            Parameter::number("timer_ms", "ms", 50.0, (0.0, 1e7))
+                .about("how long it waits", "assumption"),
+            Parameter::whole("level", 1, (1, LEVELS as u64))
+                .about("level of sleep to which it goes, or its deepest", "assumption"),
+        ],
         make: Make::Steering(Steering::Alone(|choice| {
-            let linger = ms(choice.number("timer_ms"));
-            Box::new(SleepTimer::new(SleepTimerParameters::fixed(linger)))
+            Box::new(SleepTimer::new(fixed_timer(choice)))
         })),
         ..SERVER
     },
@@ -268,6 +291,18 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Karlin 1994",
         make: Make::Steering(Steering::Of(|_, model, _| {
             Box::new(SleepTimer::new(break_even(model)))
+        })),
+        ..SERVER
+    },
+    Technique {
+        name: "ladder",
+        available: kernel("suspend to memory, woken by the network card, and levels below it"),
+        title: "the same, and deeper by a level after as long as that level costs more",
+        source: "Irani 2003",
+        make: Make::Steering(Steering::Of(|_, model, _| {
+            let big = &model.spec().big;
+            let parameters = SleepTimerParameters::ladder(big.idle_w, &level_costs(big));
+            Box::new(SleepTimer::new(parameters))
         })),
         ..SERVER
     },

@@ -50,7 +50,9 @@ impl Faults {
         within("faults.crash_every_s", self.crash_every_s, 0.0, 1e9)?;
         within("faults.repair_s", self.repair_s, 1e-6, 1e9)?;
         within("faults.gone", self.gone, 0.0, 1.0)?;
-        let slowest = kinds.iter().map(|kind| kind.wake_ms).fold(0.0, f64::max);
+        // The deepest level of a machine is its slowest.
+        let slowest_of = |kind: &&Machine| kind.levels.last().map_or(kind.wake_ms, |l| l.wake_ms);
+        let slowest = kinds.iter().map(slowest_of).fold(0.0, f64::max);
         // Else no machine would ever wake in time.
         within("faults.wake_timeout_ms", self.wake_timeout_ms, slowest, 1e7)
     }

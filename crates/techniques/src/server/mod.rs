@@ -10,9 +10,9 @@ mod spec;
 mod watts;
 
 pub use faults::Faults;
-pub use model::{MachineModel, Model, ModelError, Service};
+pub use model::{LevelModel, MachineModel, Model, ModelError, Service};
 pub use set::{Set, MOST};
-pub use spec::{Fact, Machine, Spec, Study, Times, Workload};
+pub use spec::{Fact, Level, Machine, Spec, Study, Times, Workload};
 pub use watts::Watts;
 
 use std::path::PathBuf;

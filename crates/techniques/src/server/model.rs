@@ -1,11 +1,11 @@
 //! A description, checked, and what follows from it without a simulation.
 
 use halfwink_engine::{Points, Sampler};
-use halfwink_policy::steering::Side;
+use halfwink_policy::steering::{Side, LEVELS};
 use halfwink_units::{Power, Time};
 
 use super::set::Set;
-use super::{Machine, Spec, Study, Times, Workload};
+use super::{Level, Machine, Spec, Study, Times, Workload};
 
 /// A value of a description that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,13 +32,22 @@ pub struct MachineModel {
     pub idle: Power,
     /// More for each request in service (Niccolini 2012, Eq 3.2).
     pub thread: Power,
-    /// Asleep.
-    pub sleep: Power,
     /// Waking up, or going down.
     pub transition: Power,
+    /// Levels of sleep, each reached from the one before. Places beyond the deepest repeat it.
+    pub sleep: [LevelModel; LEVELS],
+    /// Number of levels that the machine has.
+    pub levels: u8,
+}
+
+/// A level of sleep in whole picoseconds and microwatts.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelModel {
+    /// Power of the machine while it sleeps there.
+    pub power: Power,
     /// From asleep to on.
     pub wake: Time,
-    /// From on to asleep.
+    /// From on, or from the level before, to asleep.
     pub down: Time,
     /// Added to the first request of each worker after it woke.
     pub cold: Time,
@@ -283,21 +292,55 @@ pub(super) fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelErro
     within(&at("speed"), m.speed, 1e-6, 1e6)?;
     within(&at("idle_w"), m.idle_w, 0.0, 1e6)?;
     within(&at("max_w"), m.max_w, m.idle_w, 1e6)?;
-    within(&at("sleep_share"), m.sleep_share, 0.0, 1.0)?;
     within(&at("transition_share"), m.transition_share, 0.0, 100.0)?;
-    within(&at("wake_ms"), m.wake_ms, 0.0, 1e7)?;
-    within(&at("down_ms"), m.down_ms, 0.0, 1e7)?;
-    within(&at("cold_ms"), m.cold_ms, 0.0, 1e7)?;
-    let ms = |ms: f64| Time::from_ns(ms * 1e6);
+    let first = Level {
+        name: String::new(),
+        sleep_share: m.sleep_share,
+        wake_ms: m.wake_ms,
+        down_ms: m.down_ms,
+        cold_ms: m.cold_ms,
+    };
+    if m.levels.len() >= LEVELS {
+        let found = m.levels.len();
+        let message = format!("{found} tables, expected {} at most", LEVELS - 1);
+        return Err(ModelError::at(at("levels"), message));
+    }
+    let mut sleep = [level(name, m.idle_w, &first, (1.0, 0.0))?; LEVELS];
+    let mut above = &first;
+    for (place, deeper) in m.levels.iter().enumerate() {
+        let element = at(&format!("levels.{}", deeper.name));
+        let bounds = (above.sleep_share, above.wake_ms);
+        sleep[place + 1..].fill(level(&element, m.idle_w, deeper, bounds)?);
+        above = deeper;
+    }
     Ok(MachineModel {
         workers: m.workers,
         idle: Power::from_w(m.idle_w),
         thread: Power::from_w((m.max_w - m.idle_w) / f64::from(m.workers)),
-        sleep: Power::from_w(m.sleep_share * m.idle_w),
         transition: Power::from_w(m.transition_share * m.idle_w),
-        wake: ms(m.wake_ms),
-        down: ms(m.down_ms),
-        cold: ms(m.cold_ms),
+        sleep,
+        levels: m.levels.len() as u8 + 1,
+    })
+}
+
+/// Checks a level, which draws no more and wakes no faster than the one above it.
+fn level(
+    element: &str,
+    idle_w: f64,
+    level: &Level,
+    (most_share, least_wake_ms): (f64, f64),
+) -> Result<LevelModel, ModelError> {
+    let at = |key: &str| format!("{element}.{key}");
+    within(&at("sleep_share"), level.sleep_share, 0.0, most_share)?;
+    within(&at("wake_ms"), level.wake_ms, least_wake_ms, 1e7)?;
+    within(&at("down_ms"), level.down_ms, 0.0, 1e7)?;
+    within(&at("cold_ms"), level.cold_ms, 0.0, 1e7)?;
+    let ms = |ms: f64| Time::from_ns(ms * 1e6);
+    Ok(LevelModel {
+        power: Power::from_w(level.sleep_share * idle_w),
+        wake: ms(level.wake_ms),
+        down: ms(level.down_ms),
+        cold: ms(level.cold_ms),
     })
 }
 

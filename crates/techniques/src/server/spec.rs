@@ -107,6 +107,26 @@ pub struct Machine {
     /// lost, or memory that is restored (Gottschlag 2016, Sec 2.1).
     #[serde(default)]
     pub cold_ms: f64,
+    /// Deeper levels of sleep, in the order in which it passes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
+}
+
+/// A deeper level of sleep, into which a machine goes from the level before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// The name, for `--set` and errors.
+    pub name: String,
+    /// Power asleep, over `idle_w`.
+    pub sleep_share: f64,
+    /// Time from this level to on, in milliseconds.
+    pub wake_ms: f64,
+    /// Time from the level before to this one, in milliseconds.
+    pub down_ms: f64,
+    /// Extra time of each worker's first request after a wake-up, in milliseconds.
+    #[serde(default)]
+    pub cold_ms: f64,
 }
 
 /// Sizes and service times of requests. Serving one of size `s` with `n` in service, itself
