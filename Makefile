@@ -119,6 +119,7 @@ cross: $(VENV)/.tools
 check: $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	@cargo metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 > /dev/null
 	cargo xtask all
 	$(BIN)/ruff format --check --quiet $(PYTHON)
 	$(BIN)/ruff check --quiet $(PYTHON)
