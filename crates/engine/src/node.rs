@@ -39,12 +39,11 @@ impl Error for Misfit {
 /// Reads the text of a description.
 ///
 /// # Errors
-/// What is wrong and where: the innermost value that does not fit.
+/// The innermost value that does not fit, and what was expected.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misfit> {
     let wrong = |e: toml::de::Error| Misfit { message: e.message().to_owned(), span: e.span() };
     let table = DeTable::parse(text).map_err(wrong)?;
-    let whole = table.span();
-    let root = Spanned::new(whole.clone(), DeValue::Table(table.into_inner()));
+    let root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
     Node::value(&root).seeded(PhantomData)
 }
 
@@ -57,8 +56,6 @@ enum Form<'a> {
     Value(&'a DeValue<'a>),
     /// Begin or end of a value, in bytes of the text, for types that keep their place.
     Place(usize),
-    /// A value together with its place, and the names of the three fields that hold them.
-    Placed(&'a DeValue<'a>, &'static [&'static str]),
 }
 
 #[derive(Clone, Copy)]
@@ -90,7 +87,7 @@ impl<'a> Node<'a> {
         let value = match self.form {
             Form::Key(text) | Form::Field(text) => return Unexpected::Str(text),
             Form::Place(place) => return Unexpected::Unsigned(place as u64),
-            Form::Placed(value, _) | Form::Value(value) => value,
+            Form::Value(value) => value,
         };
         match value {
             DeValue::String(text) => Unexpected::Str(text),
@@ -138,18 +135,22 @@ impl<'a> Node<'a> {
     }
 
     fn table<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        let Form::Value(DeValue::Table(table)) = self.form else { return self.no(&visitor) };
+        Entries::visit(
+            table.iter().map(|(key, value)| (Node::key(key), Node::value(value))),
+            visitor,
+        )
+    }
+
+    /// Reads a value together with its place, from fields of these names: begin, end, value.
+    fn placed<'de, V: Visitor<'de>>(
+        self,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
         let form = |form| Node { form, ..self };
-        let entries: Vec<_> = match self.form {
-            Form::Value(DeValue::Table(table)) => {
-                table.iter().map(|(key, value)| (Node::key(key), Node::value(value))).collect()
-            }
-            Form::Placed(value, names) => {
-                let fields = [Form::Place(self.start), Form::Place(self.end), Form::Value(value)];
-                names.iter().map(|name| form(Form::Field(name))).zip(fields.map(form)).collect()
-            }
-            _ => return self.no(&visitor),
-        };
-        visitor.visit_map(Entries { rest: entries.into_iter(), value: None })
+        let fields = [Form::Place(self.start), Form::Place(self.end), self.form].map(form);
+        Entries::visit(names.iter().map(|name| form(Form::Field(name))).zip(fields), visitor)
     }
 
     fn list<'de, V: Visitor<'de>>(
@@ -188,7 +189,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         }
     }
 
-    // What is left out is no key, so that what is there is never `None`.
+    // A key that is left out has no value, so a value that is there is never `None`.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         visitor.visit_some(self)
     }
@@ -207,11 +208,9 @@ impl<'de> Deserializer<'de> for Node<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Misfit> {
-        match self.form {
-            Form::Value(value) if serde_spanned::de::is_spanned(name) => {
-                Node { form: Form::Placed(value, fields), ..self }.table(visitor)
-            }
-            _ => self.table(visitor),
+        match serde_spanned::de::is_spanned(name) {
+            true => self.placed(fields, visitor),
+            false => self.table(visitor),
         }
     }
 
@@ -265,8 +264,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
     scalars! {
         deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
         deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_f32
-        deserialize_f64
-        deserialize_char deserialize_str deserialize_string deserialize_bytes
+        deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
         deserialize_byte_buf deserialize_unit deserialize_identifier
     }
 
@@ -283,6 +281,16 @@ impl<'de> Deserializer<'de> for Node<'_> {
 struct Entries<'a> {
     rest: std::vec::IntoIter<(Node<'a>, Node<'a>)>,
     value: Option<Node<'a>>,
+}
+
+impl<'a> Entries<'a> {
+    fn visit<'de, V: Visitor<'de>>(
+        entries: impl Iterator<Item = (Node<'a>, Node<'a>)>,
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        let rest = entries.collect::<Vec<_>>().into_iter();
+        visitor.visit_map(Entries { rest, value: None })
+    }
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
