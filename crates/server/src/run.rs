@@ -204,28 +204,26 @@ impl Accounts<'_> {
         for (name, (m, spent)) in self.set.names().iter().zip(models.zip(&self.sums)) {
             let meter = Row { time: duration, energy: spent.energy };
             let id = ledger.component(name, meter);
-            for (state, span) in State::ALL.into_iter().zip(spent.states) {
-                if state == State::Asleep {
-                    let levels = ASLEEP.into_iter().zip(m.sleep.iter().zip(spent.asleep));
-                    for (name, (level, span)) in levels.take(m.levels.into()) {
-                        let cause = Cause { mode: Mode::Idle, reason: "no-requests" };
-                        let row = Row { time: span, energy: level.power * span };
-                        ledger.post(id, StateName(name), cause, row);
-                    }
-                    continue;
-                }
+            let mut post = |state, mode, reason, row| {
+                ledger.post(id, StateName(state), Cause { mode, reason }, row);
+            };
+            for (state, time) in State::ALL.into_iter().zip(spent.states) {
                 let (power, mode, reason) = match state {
-                    State::On | State::Asleep => (m.idle, Mode::Idle, "on"),
+                    State::On => (m.idle, Mode::Idle, "on"),
                     State::GoingDown => (m.transition, Mode::Kernel, "no-requests"),
                     State::Waking => (m.transition, Mode::Kernel, "requests"),
                     State::Lost => (m.idle, Mode::Idle, "lost"),
+                    // By level, below.
+                    State::Asleep => continue,
                 };
-                let row = Row { time: span, energy: power * span };
-                ledger.post(id, StateName(state.name()), Cause { mode, reason }, row);
+                post(state.name(), mode, reason, Row { time, energy: power * time });
             }
-            let cause = Cause { mode: Mode::User, reason: "requests" };
+            for (name, (level, time)) in ASLEEP.into_iter().zip(m.sleep.iter().zip(spent.asleep)) {
+                let row = Row { time, energy: level.power * time };
+                post(name, Mode::Idle, "no-requests", row);
+            }
             let row = Row { time: Time::ZERO, energy: m.thread * spent.served };
-            ledger.post(id, StateName("on"), cause, row);
+            post("on", Mode::User, "requests", row);
         }
         ledger.close(duration)
     }

@@ -57,7 +57,7 @@ fn ladder_under_exponential_gaps_draws_and_delays_as_computed() {
             + 5.0 * (1.0 / rate - until(second));
         let power = energy / (1.0 / rate + waking_s);
         assert!((run.power_w() / power - 1.0).abs() < 0.02, "{} of {power}", run.power_w());
-        // Whoever comes during a wake-up waits for half of it in the mean.
+        // A request that comes during a wake-up waits for half of it in the mean.
         let waited = |s: f64| s + rate * s * s / 2.0;
         let delay = wakes[0] * waited(light_s) + wakes[1] * waited(deep_s);
         let mean = delay / (1.0 + rate * waking_s);
