@@ -5,9 +5,9 @@ use arbitrary::Arbitrary;
 use halfwink_policy::gating::{
     Action, AdaptiveIdle, AlwaysOn, Bound, Costs, CpuIdle, CpuIdleParameters, DeepRest, Event,
     Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle,
-    Slots, Switching, SwitchingParameters, Tap, Token, WakeFor,
+    ReferenceCore, Switching, SwitchingParameters, Tap, Token, Waiting, WakeFor,
 };
-use halfwink_policy::scaling::{Depth, IdleState, IdleStates, LadderCore, MenuCore, TeoCore};
+use halfwink_policy::scaling::{LadderCore, MenuCore, TeoCore};
 use halfwink_policy::Policy;
 use halfwink_units::{LineAddr, Time};
 
@@ -21,46 +21,20 @@ enum Operation {
     Interrupt,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Waiting {
-    No,
-    Stalled(Time),
-    Halted(Time),
-}
-
-/// A core that is always as fast as it says.
+/// A core, what it was asked for, and when.
 struct World {
+    core: ReferenceCore,
     /// The policy may sleep through an answer until all that is outstanding has come.
     sleeps_on: bool,
     now: Time,
-    waiting: Waiting,
-    gated: bool,
-    waking: Option<Time>,
     log: Vec<(Time, Action)>,
 }
 
-const COSTS: Costs = Costs {
-    entry: Time(909),
-    break_even: Time(17_170),
-    wake_up: Time(10_200),
-    restore: Time(3_030),
-    slots: Slots::ANY,
-};
-
-/// Idle states of the table, and the first that is left by waking.
-const STATES: usize = 4;
-const DEEP: usize = 2;
+const COSTS: Costs = ReferenceCore::COSTS;
 
 fn idle_states() -> CpuIdleParameters {
-    let state = |exit, residency| IdleState {
-        depth: if exit > 1 { Depth::C6 } else { Depth::C1 },
-        exit: Time::ns(exit),
-        residency: Time::ns(residency),
-        polls: residency == 0,
-    };
-    let states = [state(0, 0), state(1, 1), state(2, 4), state(290, 800)];
     CpuIdleParameters {
-        states: IdleStates::new(&states),
+        states: ReferenceCore::idle_states(),
         tick: Time::ns(4_000),
         latency_limit: Time::NEVER,
     }
@@ -73,30 +47,7 @@ impl World {
     fn take(&mut self, policy: &mut GatingPolicy) {
         while let Some(action) = policy.poll_action() {
             self.log.push((self.now, action));
-            match action {
-                Action::Gate => {
-                    assert!(self.waiting != Waiting::No && !self.gated, "gates a busy core");
-                    self.gated = true;
-                }
-                Action::Rest { state } => {
-                    let halted = matches!(self.waiting, Waiting::Halted(_));
-                    assert!(halted && !self.gated, "rests while it is not halted");
-                    assert!(usize::from(state) < STATES, "no such state");
-                    self.gated = usize::from(state) >= DEEP;
-                }
-                Action::Wake => {
-                    if self.gated && self.waking.is_none() {
-                        self.waking = Some(self.now + COSTS.entry + COSTS.lead());
-                    }
-                }
-                Action::Hindsight { gate, wake } => {
-                    let (Waiting::Stalled(began) | Waiting::Halted(began)) = self.waiting else {
-                        panic!("hindsight without a wait");
-                    };
-                    assert!(began <= gate && gate + COSTS.entry <= wake);
-                    assert!(wake + COSTS.lead() <= self.now);
-                }
-            }
+            self.core.take(self.now, action).expect("an action that the core can do");
         }
     }
 
@@ -108,7 +59,7 @@ impl World {
     fn pass(&mut self, policy: &mut GatingPolicy, until: Time) {
         loop {
             let timer = policy.next_timer().unwrap_or(Time::NEVER);
-            let awake = self.waking.unwrap_or(Time::NEVER);
+            let awake = self.core.awake_at.unwrap_or(Time::NEVER);
             let next = timer.min(awake);
             if next > until {
                 self.now = self.now.max(until);
@@ -116,8 +67,8 @@ impl World {
             }
             self.now = self.now.max(next);
             if awake <= timer {
-                self.waking = None;
-                self.gated = false;
+                self.core.awake_at = None;
+                self.core.is_gated = false;
                 self.tell(policy, Event::Awake);
             } else {
                 policy.on_timer(self.now);
@@ -128,34 +79,34 @@ impl World {
 
     /// Ends the wait; a gated core must wake for it.
     fn end(&mut self, policy: &mut GatingPolicy, line: Option<LineAddr>) {
-        let waiting = self.waiting;
+        let waiting = self.core.waiting;
         match waiting {
             Waiting::Halted(began) => self.tell(policy, Event::IdleEnd { began }),
             _ => {
-                if let (true, Some(line)) = (self.gated, line) {
+                if let (true, Some(line)) = (self.core.is_gated, line) {
                     self.tell(policy, Event::Response { line });
                 }
             }
         }
-        if self.sleeps_on && self.gated && self.waking.is_none() {
+        if self.sleeps_on && self.core.is_gated && self.core.awake_at.is_none() {
             // Not for ever, though no other answer comes: until all has come that it was told of.
             let alarm = policy.next_timer().expect("it wakes by itself");
             assert!(alarm <= self.now + LONGEST, "it sleeps on until {alarm}");
             self.pass(policy, alarm);
         }
-        if self.gated {
-            let woken = self.waking.expect("a gated core is woken for what it waits for");
+        if self.core.is_gated {
+            let woken = self.core.awake_at.expect("a gated core is woken for what it waits for");
             self.pass(policy, woken);
-            assert!(!self.gated, "gated again at once");
+            assert!(!self.core.is_gated, "gated again at once");
         }
         if let Waiting::Stalled(began) = waiting {
             self.tell(policy, Event::StallEnd { began });
             if let Some(line) = line {
-                self.waiting = Waiting::No;
+                self.core.waiting = Waiting::No;
                 self.tell(policy, Event::Response { line });
             }
         }
-        self.waiting = Waiting::No;
+        self.core.waiting = Waiting::No;
     }
 }
 
@@ -167,9 +118,7 @@ fn play(
     let mut world = World {
         sleeps_on,
         now: Time(1),
-        waiting: Waiting::No,
-        gated: false,
-        waking: None,
+        core: ReferenceCore::new(),
         log: Vec::new(),
     };
     for operation in operations.iter().take(400) {
@@ -179,11 +128,11 @@ fn play(
                 let until = world.now + Time::ns(u64::from(ns));
                 world.pass(policy, until);
             }
-            Operation::Stall if world.waiting == Waiting::No => {
-                world.waiting = Waiting::Stalled(world.now);
+            Operation::Stall if world.core.waiting == Waiting::No => {
+                world.core.waiting = Waiting::Stalled(world.now);
                 world.tell(policy, Event::StallBegin);
             }
-            Operation::Answer(line) if matches!(world.waiting, Waiting::Stalled(_)) => {
+            Operation::Answer(line) if matches!(world.core.waiting, Waiting::Stalled(_)) => {
                 world.end(policy, Some(LineAddr(u64::from(line % 8))));
             }
             Operation::Token { line, kind, span } => {
@@ -197,11 +146,11 @@ fn play(
                 let token = Token { line, created: world.now, bound };
                 world.tell(policy, Event::Token(token));
             }
-            Operation::Halt if world.waiting == Waiting::No => {
-                world.waiting = Waiting::Halted(world.now);
+            Operation::Halt if world.core.waiting == Waiting::No => {
+                world.core.waiting = Waiting::Halted(world.now);
                 world.tell(policy, Event::IdleBegin);
             }
-            Operation::Interrupt if matches!(world.waiting, Waiting::Halted(_)) => {
+            Operation::Interrupt if matches!(world.core.waiting, Waiting::Halted(_)) => {
                 world.end(policy, None);
             }
             _ => {}

@@ -23,6 +23,7 @@ mod interface;
 mod joined;
 mod mapg_counter;
 mod oracle;
+mod reference_core;
 mod switching;
 mod tap;
 
@@ -39,5 +40,6 @@ pub use interface::{Action, Bound, Costs, Event, Gating, GatingPolicy, Slots, To
 pub use joined::Joined;
 pub use mapg_counter::{Expectation, MapgCounter, MapgParameters};
 pub use oracle::Oracle;
+pub use reference_core::{ReferenceCore, Waiting};
 pub use switching::{Switching, SwitchingParameters};
 pub use tap::{Tap, WakeFor};

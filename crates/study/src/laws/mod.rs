@@ -277,7 +277,7 @@ impl Subject<'_> {
         let (choice, is_faulty) = (self.choice, seed % 2 == 1);
         Ok(match choice.technique().make {
             Make::Gating(row) if row.offload.is_none() && row.segregation.is_none() => {
-                let make = || (row.build)(choice, &gating::CORE.context());
+                let make = || (row.build)(choice, &gating::context());
                 play(gating::Scene::new(is_faulty), make, choice, seed)
             }
             Make::Scaling(make) => {

@@ -62,7 +62,7 @@ impl Scene {
         }
         (machine.is_lost, machine.awake, machine.asleep) = (true, None, None);
         let mut events = vec![Event::Lost { side }];
-        // What it had finishes, and comes anew.
+        // Its requests finish, and come anew.
         for _ in 0..self.machines[side.index()].requests.len() {
             events.push(self.finish(side, now));
             events.push(Event::Arrive);
