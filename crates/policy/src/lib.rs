@@ -38,6 +38,8 @@ pub use host::{drive, Decision, Host, StuckTimer};
 pub use log::{Input, Line, Lines, Log, NoLog};
 pub use replay::{replay, Difference, Replay, Summary};
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use halfwink_units::Time;
 
@@ -68,6 +70,17 @@ pub trait Policy {
 
     /// The state that decisions depend on, for logs and live views: names and numbers.
     fn snapshot(&self) -> Snapshot;
+}
+
+/// Checks a number that a world uses as a place in a list.
+///
+/// # Errors
+/// The number, and how many there are.
+pub fn below(what: &str, found: usize, count: usize) -> Result<(), String> {
+    if found < count {
+        return Ok(());
+    }
+    Err(format!("named the {what} {found}, expected one below {count}"))
 }
 
 /// Names and values of a policy's state.

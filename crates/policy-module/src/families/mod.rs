@@ -31,17 +31,6 @@ pub(crate) struct Playable {
 /// All families that modules may be of.
 pub(crate) const FAMILIES: [&Playable; 3] = [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY];
 
-/// Checks a number that a world uses as a place in a list.
-///
-/// # Errors
-/// The number, and how many there are.
-fn below(what: &str, found: usize, count: usize) -> Result<(), String> {
-    if found < count {
-        return Ok(());
-    }
-    Err(format!("named the {what} {found}, expected one below {count}"))
-}
-
 /// Returns the module of a row.
 ///
 /// # Panics

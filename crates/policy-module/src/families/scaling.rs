@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use halfwink_policy::record::Record;
-use halfwink_policy::scaling::{Action, Event, Rest, Scaling, ScalingPolicy, ENTRIES};
+use halfwink_policy::scaling::{Action, Event, Scaling, ScalingPolicy};
 use halfwink_techniques::router::Model;
 use halfwink_techniques::{Choice, Make};
 use halfwink_units::Time;
 
-use super::{below, module_of, Playable};
+use super::{module_of, Playable};
 use crate::about::Family;
 use crate::played::{Played, Told};
 
@@ -18,9 +18,6 @@ pub(crate) const FAMILY: Playable = Playable {
     worlds: |_| &["router"],
     make: |_| Make::Scaling(build),
 };
-
-/// Shortest rest that a module can request: time has to move on.
-const SHORTEST: Time = Time(1);
 
 /// A policy of a router.
 struct Router {
@@ -34,24 +31,7 @@ impl Told for Router {
     type Action = Action;
 
     fn check(&self, action: &Action) -> Result<(), String> {
-        let core = |core: u8| below("core", core.into(), self.cores.into());
-        let step = |step: u8| below("P-state", step.into(), self.steps.into());
-        match *action {
-            Action::Wake { core: n } | Action::Park { core: n } => core(n),
-            Action::SetStep { step: n } => step(n),
-            Action::Wish { core: n, step: m } => core(n).and_then(|()| step(m)),
-            Action::Move { entry, to, .. } => {
-                below("entry", entry.into(), ENTRIES).and_then(|()| core(to))
-            }
-            Action::Rest { core: n, rest } => match rest {
-                Rest::Pause { span } | Rest::HaltFor { span, .. } | Rest::Sleep { span, .. }
-                    if span < SHORTEST =>
-                {
-                    Err(format!("requested a rest of {span}, expected {SHORTEST} at least"))
-                }
-                _ => core(n),
-            },
-        }
+        action.check(self.cores, self.steps)
     }
 
     // The router would ask the core again at the same time, for ever.

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use halfwink_policy::below;
 use halfwink_policy::record::Record;
 use halfwink_policy::steering::{Action, Event, Side, Steering, SteeringPolicy};
 use halfwink_techniques::server::{Model, Service};
 use halfwink_techniques::{Choice, Make, Steering as Row};
 use halfwink_units::Time;
 
-use super::{below, module_of, Playable};
+use super::{module_of, Playable};
 use crate::about::Family;
 use crate::played::{Played, Told};
 

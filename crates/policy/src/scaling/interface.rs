@@ -1,10 +1,13 @@
 //! Events and actions of a router, between its poll loops and a policy.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 
 use halfwink_units::Time;
 
-use crate::{Host, Log, Policy};
+use super::ENTRIES;
+use crate::{below, Host, Log, Policy};
 
 /// A policy for all cores of a router.
 pub trait Scaling: Policy<Event = Event, Action = Action> + Send {
@@ -134,6 +137,36 @@ pub enum Action {
         rest: Rest,
     },
 }
+
+impl Action {
+    /// Checks that a router of so many cores and P-states can follow.
+    ///
+    /// # Errors
+    /// The value found and the values allowed.
+    pub fn check(&self, cores: u8, steps: u8) -> Result<(), String> {
+        let core = |core: u8| below("core", core.into(), cores.into());
+        let step = |step: u8| below("P-state", step.into(), steps.into());
+        match *self {
+            Action::Wake { core: n } | Action::Park { core: n } => core(n),
+            Action::SetStep { step: n } => step(n),
+            Action::Wish { core: n, step: m } => core(n).and_then(|()| step(m)),
+            Action::Move { entry, to, .. } => {
+                below("entry", entry.into(), ENTRIES).and_then(|()| core(to))
+            }
+            Action::Rest { core: n, rest } => match rest {
+                Rest::Pause { span } | Rest::HaltFor { span, .. } | Rest::Sleep { span, .. }
+                    if span < SHORTEST =>
+                {
+                    Err(format!("requested a rest of {span}, expected {SHORTEST} at least"))
+                }
+                _ => core(n),
+            },
+        }
+    }
+}
+
+/// Shortest rest that can be requested: time has to move on.
+const SHORTEST: Time = Time(1);
 
 /// Way in which a core without packets waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -102,7 +102,7 @@ fn first_crossing(above: LevelCost, levels: &[LevelCost], place: usize) -> Optio
         let saved_w = above.sleep_w - level.sleep_w;
         if saved_w > 0.0 {
             let at = ((level.transition_j - above.transition_j) / saved_w).max(0.0);
-            // Of those that cross together the deepest is cheapest from then on.
+            // If several cross at once, the deepest of them is the cheapest from then on.
             if first.is_none_or(|(_, earliest)| at <= earliest) {
                 first = Some((n, at));
             }

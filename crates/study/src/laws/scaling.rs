@@ -1,6 +1,6 @@
 //! Laws of scaling: cores of a router that poll, find nothing, and rest.
 
-use halfwink_policy::scaling::{Action, Event, Rest, Scaling, ScalingPolicy, ENTRIES};
+use halfwink_policy::scaling::{Action, Event, Rest, Scaling, ScalingPolicy};
 use halfwink_techniques::router::Model;
 use halfwink_units::Time;
 
@@ -27,29 +27,10 @@ impl Scene {
     }
 
     fn check(&self, action: &Action) -> Result<(), String> {
-        let below = |what: &str, found: u8, count: usize| match usize::from(found) < count {
-            true => Ok(()),
-            false => Err(format!("named the {what} {found}, expected one below {count}")),
-        };
-        let core = |core| below("core", core, self.awake.len());
-        let step = |step| below("P-state", step, self.steps.into());
-        match *action {
-            Action::Wake { core: n } | Action::Park { core: n } => core(n),
-            Action::SetStep { step: n } => step(n),
-            Action::Wish { core: n, step: m } => core(n).and_then(|()| step(m)),
-            Action::Move { entry, to, .. } => {
-                below("entry", entry, ENTRIES).and_then(|()| core(to))
-            }
-            Action::Rest { core: n, rest } => match rest {
-                Rest::Pause { span } | Rest::HaltFor { span, .. } | Rest::Sleep { span, .. }
-                    if span == Time::ZERO =>
-                {
-                    Err("requested a rest of no time".to_owned())
-                }
-                Rest::Again { polls: 0 } => Err("requested no polls".to_owned()),
-                _ => core(n),
-            },
+        if let Action::Rest { rest: Rest::Again { polls: 0 }, .. } = action {
+            return Err("requested no polls".to_owned());
         }
+        action.check(self.awake.len() as u8, self.steps)
     }
 }
 
