@@ -109,6 +109,16 @@ def test_policies_that_take_values_of_machines_ask_for_one(
         assert status(get(steer.address)) == 200
 
 
+def test_deeper_levels_of_sleep_are_refused(tmp_path: Path, pair: tuple[Recorder, Recorder]):
+    expected = "expected one level of sleep, as the proxy has"
+    for found, description in (
+        ("machine: found models", {"machine": 'machine = "models"'}),
+        ("policy: found sleep-timer:level=2", {"top": "policy = 'sleep-timer:level=2'"}),
+    ):
+        with pytest.raises(HalfwinkError, match=f"{found}; {expected}"):
+            LiveSteer(described(tmp_path, pair, **description))
+
+
 def test_watts_come_and_go_only_by_a_restart(tmp_path: Path, pair: tuple[Recorder, Recorder]):
     with LiveSteer(described(tmp_path, pair)) as steer:
         described(tmp_path, pair, machine='machine = "niccolini"')
