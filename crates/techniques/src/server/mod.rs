@@ -12,7 +12,7 @@ mod watts;
 pub use faults::Faults;
 pub use model::{LevelModel, MachineModel, Model, ModelError, Service};
 pub use set::{Set, MOST};
-pub use spec::{Fact, Level, Machine, Spec, Study, Times, Workload};
+pub use spec::{Fact, Level, Machine, PowerOrigin, Spec, Study, Times, Workload};
 pub use watts::Watts;
 
 use std::path::PathBuf;

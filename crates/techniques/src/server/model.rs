@@ -93,6 +93,9 @@ impl Model {
         }
         let kinds: Vec<&Machine> = set.kinds().map(|kind| spec.kind(kind)).collect();
         spec.faults.check(&kinds)?;
+        let [least, most] = spec.power.factor;
+        within("power.factor", least, 0.0, 1.0)?;
+        within("power.factor", most, 1.0, 100.0)?;
         if spec.workloads.is_empty() {
             return Err(ModelError::at("workloads", "expected one workload or more"));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use halfwink_engine::Law;
+use halfwink_units::PowerBasis;
 use serde::{Deserialize, Serialize};
 
 use super::Faults;
@@ -29,6 +30,9 @@ pub struct Spec {
     /// small machine, then the big one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
+    /// Origin of the watts of all machines.
+    #[serde(default)]
+    pub power: PowerOrigin,
     /// Faults of the machines.
     #[serde(default)]
     pub faults: Faults,
@@ -40,6 +44,28 @@ pub struct Spec {
     /// Printed facts that the model does not need.
     #[serde(default)]
     pub facts: BTreeMap<String, Fact>,
+}
+
+/// Origin of the watts of a description.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerOrigin {
+    /// How the watts are known.
+    pub basis: PowerBasis,
+    /// The least and the greatest multiple of its watts that each machine may take, where they are
+    /// estimated or assumed.
+    #[serde(default = "as_written")]
+    pub factor: [f64; 2],
+}
+
+impl Default for PowerOrigin {
+    fn default() -> PowerOrigin {
+        PowerOrigin { basis: PowerBasis::default(), factor: as_written() }
+    }
+}
+
+const fn as_written() -> [f64; 2] {
+    [1.0; 2]
 }
 
 /// Parameters of the design study (Niccolini 2012, Sec 3.3).

@@ -76,7 +76,7 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 27] = [
+const OWN: [Head; 30] = [
     real("load_pct"),
     integer("seed"),
     integer("servers"),
@@ -84,6 +84,9 @@ const OWN: [Head; 27] = [
     text("read_as"),
     integer("bad_lines"),
     text("bad_line"),
+    text("power_basis"),
+    real("power_low"),
+    real("power_high"),
     real("per_s"),
     real("power_w"),
     real("power_low_w"),
@@ -400,9 +403,11 @@ impl ServerJob {
         Table::row(cells)
     }
 
-    /// Cells of the columns from `load_pct` to `bad_line`: what is asked of so many servers.
-    fn asked(&self, servers: f64, offered: u64) -> [Value; 7] {
+    /// Cells of the columns from `load_pct` to `power_high`: what is asked of so many servers, and
+    /// whose watts they have.
+    fn asked(&self, servers: f64, offered: u64) -> [Value; 10] {
         let full = self.service.whole_capacity() * servers;
+        let power = self.info.model.spec().power;
         [
             (100.0 * self.read.arrivals.rate() / full).into(),
             self.options.seed.into(),
@@ -411,6 +416,9 @@ impl ServerJob {
             self.read.read_as.as_str().into(),
             self.read.bad_lines.into(),
             self.read.bad_line.as_str().into(),
+            power.basis.to_string().into(),
+            power.factor[0].into(),
+            power.factor[1].into(),
         ]
     }
 
