@@ -110,7 +110,8 @@ def test_every_word_is_a_key_of_a_document_or_a_column() -> None:
 
     def find(part: Any) -> None:
         names.update(part.get("properties", ()))
-        for inner in (*part.get("properties", {}).values(), part.get("items")):
+        below = (part.get("items"), part.get("additionalProperties"))
+        for inner in (*part.get("properties", {}).values(), *below):
             if isinstance(inner, dict):
                 find(inner)
 

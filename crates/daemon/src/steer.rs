@@ -48,12 +48,16 @@ struct Described {
     policy: SteeringPolicy,
     /// Header from which the same policy can be made again.
     header: Header,
-    /// Watts of both machines, if the description names a machine.
-    watts: Option<[live::Watts; 2]>,
+    /// Watts of each machine, if the description names a machine.
+    watts: Option<Vec<live::Watts>>,
 }
 
-/// Workload that requests resemble where a description names none.
+/// Workload that requests resemble where a description names none, if the machine has it.
 const WORKLOAD: &str = "readfile";
+
+/// Policies of sets take values of their machines.
+const NO_SET: &str = "machine: found none, expected the name of a set of as many machines, whose \
+                      values policies of sets take";
 
 /// Deeper levels are simulated alone.
 const ONE_LEVEL: &str = "expected one level of sleep, as the proxy has";
@@ -67,28 +71,40 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     }
     let header = Header::new("live steer", Family::Steering, &technique.to_string());
     let Some(machine) = &config.machine else {
+        if !config.is_pair() {
+            return Err(Error::input(NO_SET));
+        }
         let policy = technique.steering_alone().map_err(Error::input)?;
         return Ok(Described { config, policy, header, watts: None });
     };
     let library = library.as_ref().map_err(Clone::clone)?;
     let set = values(&config.set);
     let model = read(library, machine, &set).map_err(Error::input)?.model;
-    if !model.set().is_pair() {
-        let found = model.set().machines().len();
-        let message = format!("machine: found {machine}, a set of {found}; expected a pair");
+    let set_of = |is_pair, count| match is_pair {
+        true => "a pair".to_owned(),
+        false => format!("a set of {count}"),
+    };
+    let found = (model.set().is_pair(), model.set().machines().len());
+    let expected = (config.is_pair(), config.machines().count());
+    if found != expected {
+        let [found, expected] = [found, expected].map(|(is_pair, n)| set_of(is_pair, n));
+        let message = format!("machine: found {machine}, {found}; expected {expected}, as is here");
         return Err(Error::input(message));
     }
     if model.set().machines().iter().any(|machine| machine.levels > 1) {
         return Err(Error::input(format!("machine: found {machine}; {ONE_LEVEL}")));
     }
-    let workload = config.workload.as_deref().unwrap_or(WORKLOAD);
+    let known = &model.spec().workloads;
+    let first = || known.keys().next().map_or(WORKLOAD, String::as_str);
+    let by_default = if known.contains_key(WORKLOAD) { WORKLOAD } else { first() };
+    let workload = config.workload.as_deref().unwrap_or(by_default);
     let service = model.named_service(workload).map_err(Error::input)?;
     let policy = technique.steering(&model, &service).map_err(Error::input)?;
     let header = header
         .on(machine, workload)
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
-    let watts = [(Side::Small, config.small.workers), (Side::Big, config.big.workers)]
-        .map(|(side, workers)| watts(&model, side, workers));
+    let watts = |side| watts(&model, side, config.machine(side).workers);
+    let watts = config.sides().map(watts).collect();
     Ok(Described { config, policy, header, watts: Some(watts) })
 }
 

@@ -56,8 +56,8 @@ impl Input {
 }
 
 impl Input {
-    /// An error at the value of a key (`package.r_mohm`), naming it; at the nearest part of its
-    /// path that is there.
+    /// An error at the value of a key (`package.r_mohm`, or `machines.2.workers` of the third table
+    /// of an array), naming it; at the nearest part of its path that is there.
     #[must_use]
     pub fn error_at_key(&self, path: &str, message: &str) -> InputError {
         let message = format!("{path}: {message}");
@@ -65,7 +65,10 @@ impl Input {
         let mut span = None;
         let mut item = document.as_ref().map(|d| d.as_item());
         for key in path.split('.') {
-            item = item.and_then(|i| i.get(key));
+            item = item.and_then(|i| match key.parse::<usize>() {
+                Ok(place) => i.get(place).or_else(|| i.get(key)),
+                Err(_) => i.get(key),
+            });
             span = item.and_then(toml_edit::Item::span).or(span);
         }
         match span {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::config::{Config, Machine};
+use super::config::{Config, Machine, Wrong};
 
 /// The process's own: standard streams, log, metrics, announcements, files that a reload reads,
 /// commands of machines' power.
@@ -57,9 +57,12 @@ fn own(config: &Config) -> u64 {
     OWN + OF_A_THREAD * config.threads as u64
 }
 
+fn of_machines(config: &Config) -> u64 {
+    config.machines().map(|machine| of_machine(machine, config)).sum()
+}
+
 fn needed(config: &Config) -> u64 {
-    let machines = of_machine(&config.small, config) + of_machine(&config.big, config);
-    config.limits.connections as u64 + machines + own(config)
+    config.limits.connections as u64 + of_machines(config) + own(config)
 }
 
 /// Checks whether all connections that a description allows fit in `most` descriptors.
@@ -67,9 +70,8 @@ fn needed(config: &Config) -> u64 {
 /// # Errors
 ///
 /// The key that asks for too many, with all numbers.
-pub fn check(config: &Config, most: u64) -> Result<(), (&'static str, String)> {
-    let [small, big] = [&config.small, &config.big].map(|m| of_machine(m, config));
-    let (machines, own) = (small + big, own(config));
+pub fn check(config: &Config, most: u64) -> Result<(), Wrong> {
+    let (machines, own) = (of_machines(config), own(config));
     if needed(config) <= most {
         return Ok(());
     }
@@ -77,21 +79,18 @@ pub fn check(config: &Config, most: u64) -> Result<(), (&'static str, String)> {
         "this process may have {most} descriptors (RLIMIT_NOFILE), connections to the machines \
          take up to {machines}, the proxy itself {own}"
     );
-    match most.saturating_sub(machines + own) {
-        0 => {
-            let (key, machine) = if small > big {
-                ("small.workers", &config.small)
-            } else {
-                ("big.workers", &config.big)
-            };
-            Err((key, format!("found {}, expected fewer: {whose}", machine.workers)))
-        }
-        left => {
-            let found = config.limits.connections;
-            let key = "limits.connections";
-            Err((key, format!("found {found}, expected at most {left}: {whose}")))
-        }
+    let left = most.saturating_sub(machines + own);
+    if left > 0 {
+        let found = config.limits.connections;
+        let message = format!("found {found}, expected at most {left}: {whose}");
+        return Err(("limits.connections".to_owned(), message));
     }
+    // The machine that takes most of them.
+    let largest = config.sides().max_by_key(|&side| of_machine(config.machine(side), config));
+    let (key, workers) = largest.map_or((String::new(), 0), |side| {
+        (format!("{}.workers", config.key(side)), config.machine(side).workers)
+    });
+    Err((key, format!("found {workers}, expected fewer: {whose}")))
 }
 
 #[cfg(test)]

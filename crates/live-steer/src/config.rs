@@ -12,9 +12,10 @@ use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
 use super::access::AccessLog;
+use super::address::Address;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
-use super::power::Power;
+use super::power::{can_run, Power};
 
 /// A steering proxy, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -34,11 +35,12 @@ pub struct Config {
     /// Name of the steering policy.
     #[serde(default = "default_policy")]
     pub policy: String,
-    /// The pair of the library whose watts the virtual power meter takes, and whose values
+    /// The pair or set of the library whose watts the virtual power meter takes, and whose values
     /// policies take. Without one, energy is not reported.
     pub machine: Option<String>,
     /// Workload of that machine that the requests resemble, for policies that need service times
-    /// (default: `readfile`).
+    /// (default: `readfile`, or the
+    /// first one that the machine has).
     pub workload: Option<String>,
     /// Values of that machine to set: path and value.
     #[serde(default)]
@@ -47,10 +49,13 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// Certificate and key; without, it speaks in clear text.
     pub tls: Option<Tls>,
-    /// Description of the small machine.
-    pub small: Machine,
-    /// Description of the big machine.
-    pub big: Machine,
+    /// The small machine of a pair.
+    pub small: Option<Machine>,
+    /// The big machine of a pair.
+    pub big: Option<Machine>,
+    /// Machines of a set that is no pair, in the order of their activation.
+    #[serde(default)]
+    pub machines: Vec<Machine>,
     /// Health checks of the machines.
     #[serde(default)]
     pub health: Health,
@@ -60,9 +65,9 @@ pub struct Config {
     /// Header fields that describe clients to machines.
     #[serde(default)]
     pub headers: Headers,
-    /// Announcers of requests to the small and to the big machine.
+    /// Announcers of requests to each machine.
     #[serde(skip)]
-    pub announcers: [Option<Arc<Announcer>>; 2],
+    pub announcers: Vec<Option<Arc<Announcer>>>,
 }
 
 /// Protocol that a proxy carries.
@@ -90,6 +95,9 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
+    /// Name in reports, metrics and logs, for a machine of a set; those of a pair are `small` and
+    /// `big`.
+    pub name: Option<String>,
     /// Address of the machine: `ADDRESS:PORT`, or `unix:PATH`.
     pub address: Address,
     /// Requests in service, at most.
@@ -109,18 +117,15 @@ pub struct Machine {
     pub least_awake_ms: u64,
     /// Sleeps in a day, at most; without it, any number.
     pub sleeps_per_day: Option<u32>,
+    /// Program and arguments that are run before each sleep: unless it succeeds, the machine stays
+    /// on, and is asked about again later.
+    #[serde(default)]
+    pub may_sleep: Vec<String>,
+    /// Time until `may_sleep` is run again, in milliseconds.
+    #[serde(default = "default_ask_again_ms")]
+    pub ask_again_ms: u64,
     /// Daemon that is notified of each request before it is sent: a preheating daemon.
     pub announce: Option<Announce>,
-}
-
-/// Address of a machine's server.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Address {
-    /// An address of TCP.
-    Tcp(std::net::SocketAddr),
-    /// A socket of this machine.
-    Unix(PathBuf),
 }
 
 impl Machine {
@@ -128,36 +133,6 @@ impl Machine {
     pub(super) fn bounds(&self) -> (usize, usize, Rest) {
         let least_awake = Time(self.least_awake_ms * 1_000_000_000);
         (self.workers, self.queue, Rest { least_awake, per_day: self.sleeps_per_day })
-    }
-}
-
-impl TryFrom<String> for Address {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Address, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Address::Unix(path.into()));
-        }
-        text.parse().map(Address::Tcp).map_err(|_| {
-            format!(
-                "found address {text}, expected ADDRESS:PORT such as 127.0.0.1:8081, or unix:PATH"
-            )
-        })
-    }
-}
-
-impl From<Address> for String {
-    fn from(address: Address) -> String {
-        address.to_string()
-    }
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Address::Tcp(address) => write!(f, "{address}"),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
     }
 }
 
@@ -305,6 +280,10 @@ const fn default_wake_timeout_ms() -> u64 {
     10_000
 }
 
+const fn default_ask_again_ms() -> u64 {
+    1_000
+}
+
 /// Converts from milliseconds.
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -313,15 +292,59 @@ pub(super) const fn ms(ms: u64) -> Duration {
 /// Keys that only a restart can change: sockets and threads are made at the start.
 pub(super) const FIXED: [&str; 4] = ["listen", "mode", "threads", "tls"];
 
-type Wrong = (&'static str, String);
+/// A mistake: the key of the description, and what is wrong there.
+pub(super) type Wrong = (String, String);
+
+/// The largest number of machines of a set: a word has a bit for each, which wakes its keeper.
+pub const MOST_MACHINES: usize = 64;
+
+/// The largest number of characters of a machine's name.
+const LONGEST_NAME: usize = 32;
 
 impl Config {
+    /// Returns whether it describes a small and a big machine.
+    #[must_use]
+    pub fn is_pair(&self) -> bool {
+        self.machines.is_empty()
+    }
+
+    /// Returns the machines in the order of their activation: the small one of a pair first.
+    pub fn machines(&self) -> impl Iterator<Item = &Machine> {
+        self.small.iter().chain(&self.big).chain(&self.machines)
+    }
+
+    /// Returns the machines as policies name them, in their order.
+    pub fn sides(&self) -> impl Iterator<Item = Side> + use<> {
+        let is_pair = self.is_pair();
+        let side = move |place| if is_pair { Side::BOTH[place] } else { Side::Place(place as u8) };
+        (0..self.machines().count()).map(side)
+    }
+
     /// Returns the description of a machine.
+    ///
+    /// # Panics
+    /// If there is no such machine.
     pub fn machine(&self, side: Side) -> &Machine {
-        if side == Side::Small {
-            &self.small
-        } else {
-            &self.big
+        match (&self.small, &self.big) {
+            (Some(small), Some(big)) => [small, big][side.index()],
+            _ => &self.machines[side.index()],
+        }
+    }
+
+    /// Returns the name of a machine in reports, metrics and logs.
+    pub fn name(&self, side: Side) -> &str {
+        match side {
+            Side::Small => "small",
+            Side::Big => "big",
+            Side::Place(_) => self.machine(side).name.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// Returns where a machine stands in the description: `big`, or `machines.2`.
+    pub(super) fn key(&self, side: Side) -> String {
+        match side {
+            Side::Place(place) => format!("machines.{place}"),
+            _ => self.name(side).to_owned(),
         }
     }
 
@@ -333,7 +356,19 @@ impl Config {
         let input = read(path)?;
         let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
         budget::check(&config, budget::most())
-            .map_err(|(key, message)| input.error_at_key(key, &message))?;
+            .map_err(|(key, message)| input.error_at_key(&key, &message))?;
+        for side in config.sides() {
+            let (key, machine) = (config.key(side), config.machine(side));
+            let named =
+                [(machine.power.programs(), "power"), (vec![&machine.may_sleep], "may_sleep")];
+            for (programs, at) in named {
+                let missing = programs.into_iter().filter_map(|words| words.first());
+                if let Some(program) = missing.into_iter().find(|program| !can_run(program)) {
+                    let message = format!("found {program}, expected a program that can be run");
+                    return Err(input.error_at_key(&format!("{key}.{at}"), &message));
+                }
+            }
+        }
         if let Some(log) = &config.access_log {
             log.check().map_err(|message| input.error_at_key("access_log.file", &message))?;
         }
@@ -346,7 +381,7 @@ impl Config {
     /// As [`Config::read`].
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
-        config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;
+        config.check().map_err(|(key, message)| input.error_at_key(&key, &message))?;
         if let Some(tls) = &mut config.tls {
             tls.cert = folder.join(&tls.cert);
             tls.key = folder.join(&tls.key);
@@ -356,13 +391,14 @@ impl Config {
                 log.file = folder.join(&log.file);
             }
         }
-        for (at, machine) in [("small", &config.small), ("big", &config.big)].iter().enumerate() {
-            let (name, Machine { announce: Some(announce), .. }) = machine else { continue };
+        let open = |side| {
+            let Some(announce) = &config.machine(side).announce else { return Ok(None) };
             let announcer = Announcer::open(announce, folder).map_err(|(key, message)| {
-                input.error_at_key(&format!("{name}.announce.{key}"), &message)
+                input.error_at_key(&format!("{}.announce.{key}", config.key(side)), &message)
             })?;
-            config.announcers[at] = Some(Arc::new(announcer));
-        }
+            Ok(Some(Arc::new(announcer)))
+        };
+        config.announcers = config.sides().map(open).collect::<Result<_, InputError>>()?;
         Ok(config)
     }
 
@@ -379,23 +415,20 @@ impl Config {
         let of_http = [("tls", self.tls.is_some()), ("access_log", self.access_log.is_some())];
         if let Some((key, _)) = of_http.iter().find(|(_, is_there)| *is_there) {
             if self.mode == Mode::Tcp {
-                return Err((key, "found with mode tcp, expected only with mode http".to_owned()));
+                return wrong(key, "found with mode tcp, expected only with mode http");
             }
-        }
-        if self.small.address == self.big.address {
-            let message = format!("found {} twice, expected two servers", self.big.address);
-            return Err(("big.address", message));
         }
         if self.machine.is_none() {
-            let message = "found without `machine`, of which it is a part".to_owned();
+            let message = "found without `machine`, of which it is a part";
             if self.workload.is_some() {
-                return Err(("workload", message));
+                return wrong("workload", message);
             }
             if !self.set.is_empty() {
-                return Err(("set", message));
+                return wrong("set", message);
             }
         }
-        self.check_machines()?;
+        self.check_set()?;
+        self.sides().try_for_each(|side| self.machine(side).check(&self.key(side)))?;
         let health = &self.health;
         within("health.rise", u64::from(health.rise), 1, 1000)?;
         within("health.fall", u64::from(health.fall), 1, 1000)?;
@@ -406,59 +439,99 @@ impl Config {
         };
         match &health.path {
             Some(path) if !plain(path) => {
-                Err(("health.path", format!("found {path:?}, expected a path such as /health")))
+                wrong("health.path", format!("found {path:?}, expected a path such as /health"))
             }
             _ => self.limits.check(),
         }
     }
 
-    fn check_machines(&self) -> Result<(), Wrong> {
-        for (machine, [workers, queue, wake, awake, sleeps, power, port, lead]) in
-            [(&self.small, SMALL_KEYS), (&self.big, BIG_KEYS)]
-        {
-            within(workers, machine.workers as u64, 1, 4096)?;
-            within(queue, machine.queue as u64, 0, 1 << 20)?;
-            within(wake, machine.wake_timeout_ms, 1, HOUR_MS)?;
-            within(awake, machine.least_awake_ms, 0, 24 * HOUR_MS)?;
-            within(sleeps, u64::from(machine.sleeps_per_day.unwrap_or(1)), 1, 86_400)?;
-            machine.power.check().map_err(|message| (power, message))?;
-            if let Some(announce) = &machine.announce {
-                within(port, u64::from(announce.port), 1, u64::from(u16::MAX))?;
-                within(lead, u64::from(announce.lead_us), 0, LONGEST_LEAD_US)?;
+    /// Checks that there is a pair or a set, and that no two of its machines are one.
+    fn check_set(&self) -> Result<(), Wrong> {
+        match (&self.small, &self.big) {
+            (None, None) if self.machines.is_empty() => {
+                return wrong(
+                    "machines",
+                    "found none, expected [small] and [big], or [[machines]]",
+                );
+            }
+            (None, Some(_)) => return wrong("big", "found without [small], expected both"),
+            (Some(_), None) => return wrong("small", "found without [big], expected both"),
+            (Some(_), Some(_)) if !self.machines.is_empty() => {
+                return wrong(
+                    "machines",
+                    "found with [small] and [big], expected one or the other",
+                );
+            }
+            _ => {}
+        }
+        within("machines", self.machines.len() as u64, 0, MOST_MACHINES as u64)?;
+        for side in self.sides() {
+            let (key, machine) = (self.key(side), self.machine(side));
+            let before = || self.machines().take(side.index());
+            if before().any(|other| other.address == machine.address) {
+                let message = format!("found {} twice, expected two servers", machine.address);
+                return wrong(&format!("{key}.address"), message);
+            }
+            let at = format!("{key}.name");
+            match &machine.name {
+                None if self.is_pair() => {}
+                Some(_) if self.is_pair() => {
+                    return wrong(&at, "expected none: the machines of a pair have their names");
+                }
+                None => return wrong(&key, "expected a `name`"),
+                Some(name) if !is_name(name) => {
+                    let expected = "letters, digits, `.`, `-` and `_`";
+                    let message =
+                        format!("found {name:?}, expected 1 to {LONGEST_NAME} {expected}");
+                    return wrong(&at, message);
+                }
+                Some(name) if before().any(|other| other.name.as_ref() == Some(name)) => {
+                    return wrong(&at, format!("found {name} twice, expected two names"));
+                }
+                Some(_) => {}
             }
         }
         Ok(())
     }
 }
 
-const HOUR_MS: u64 = 3_600_000;
-const SMALL_KEYS: [&str; 8] = [
-    "small.workers",
-    "small.queue",
-    "small.wake_timeout_ms",
-    "small.least_awake_ms",
-    "small.sleeps_per_day",
-    "small.power",
-    "small.announce.port",
-    "small.announce.lead_us",
-];
-const BIG_KEYS: [&str; 8] = [
-    "big.workers",
-    "big.queue",
-    "big.wake_timeout_ms",
-    "big.least_awake_ms",
-    "big.sleeps_per_day",
-    "big.power",
-    "big.announce.port",
-    "big.announce.lead_us",
-];
+impl Machine {
+    /// Checks the values of a machine whose keys begin with `at`.
+    fn check(&self, at: &str) -> Result<(), Wrong> {
+        let within = |key, found, least, most| within(&format!("{at}.{key}"), found, least, most);
+        within("workers", self.workers as u64, 1, 4096)?;
+        within("queue", self.queue as u64, 0, 1 << 20)?;
+        within("wake_timeout_ms", self.wake_timeout_ms, 1, HOUR_MS)?;
+        within("least_awake_ms", self.least_awake_ms, 0, 24 * HOUR_MS)?;
+        within("sleeps_per_day", u64::from(self.sleeps_per_day.unwrap_or(1)), 1, 86_400)?;
+        within("ask_again_ms", self.ask_again_ms, 1, HOUR_MS)?;
+        self.power.check().map_err(|message| (format!("{at}.power"), message))?;
+        if let Some(announce) = &self.announce {
+            within("announce.port", u64::from(announce.port), 1, u64::from(u16::MAX))?;
+            within("announce.lead_us", u64::from(announce.lead_us), 0, LONGEST_LEAD_US)?;
+        }
+        Ok(())
+    }
+}
 
-fn within(key: &'static str, found: u64, least: u64, most: u64) -> Result<(), Wrong> {
+const HOUR_MS: u64 = 3_600_000;
+
+/// Returns whether it can stand in a label of a metric, and in a line of a log, as it is.
+fn is_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain)
+}
+
+fn wrong(key: &str, message: impl Into<String>) -> Result<(), Wrong> {
+    Err((key.to_owned(), message.into()))
+}
+
+fn within(key: &str, found: u64, least: u64, most: u64) -> Result<(), Wrong> {
     if (least..=most).contains(&found) {
         return Ok(());
     }
     let expected = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-    Err((key, format!("found {found}, expected {expected}")))
+    wrong(key, format!("found {found}, expected {expected}"))
 }
 
 impl Limits {
@@ -494,74 +567,3 @@ impl Limits {
 
 /// Header fields that a parser has room for.
 pub(super) const MOST_FIELDS: usize = 128;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SHORT: &str =
-        "schema = 1\nlisten = \"127.0.0.1:0\"\n[small]\naddress = \"127.0.0.1:1\"\n\
-                         [big]\naddress = \"unix:/run/b\"\n";
-
-    fn parse(text: &str) -> Result<Config, InputError> {
-        Config::parse(&Input::new("s.toml", text), Path::new("/etc/halfwink"))
-    }
-
-    #[test]
-    fn the_shortest_description() {
-        let config = parse(SHORT).unwrap();
-        assert_eq!(
-            (config.policy.as_str(), config.threads, config.mode),
-            ("hybrid", 1, Mode::Http)
-        );
-        assert_eq!((config.machine, config.workload), (None, None));
-        assert_eq!((config.small.workers, &config.big.power), (4, &Power::default()));
-        assert_eq!(config.big.address, Address::Unix("/run/b".into()));
-        assert_eq!(config.big.address.to_string(), "unix:/run/b");
-        let tls = format!("{SHORT}[tls]\ncert = \"c.pem\"\nkey = \"/k.pem\"\n");
-        let tls = parse(&tls).unwrap().tls.unwrap();
-        assert_eq!(tls.cert, Path::new("/etc/halfwink/c.pem"));
-        assert_eq!(tls.key, Path::new("/k.pem"));
-    }
-
-    #[test]
-    fn mistakes_are_named_with_their_line() {
-        for (from, to, expected) in [
-            ("schema = 1", "schema = 2", "s.toml:1: schema: found 2, expected 1"),
-            ("schema = 1", "schema = 1\nthreads = 0", "s.toml:2: threads: found 0, expected 1 to"),
-            ("schema = 1", "schema = 1\nmode = \"udp\"", "s.toml:2: "),
-            ("schema = 1", "schema = 1\npolcy = \"x\"", "s.toml:2: unknown field `polcy`"),
-            ("127.0.0.1:1", "localhost:1", "s.toml:4: found address localhost:1"),
-            ("unix:/run/b", "127.0.0.1:1", "s.toml:6: big.address: found 127.0.0.1:1 twice"),
-            ("[big]", "[health]\npath = \"x y\"\n[big]", "s.toml:6: health.path: found \"x y\""),
-            ("[big]", "[limits]\nretries = 99\n[big]", "s.toml:6: limits.retries: found 99"),
-            ("[big]", "power = { kind = \"nap\" }\n[big]", "s.toml:5: unknown variant `nap`"),
-            ("[big]", "power = { kind = \"signal\" }\n[big]", "s.toml:5: small.power: expected"),
-            ("[big]", "power = { kind = \"none\", x = 1 }\n[big]", "s.toml:5: "),
-            (
-                "schema = 1",
-                "schema = 1\nworkload = \"x\"",
-                "s.toml:2: workload: found without `mach",
-            ),
-            ("[big]", "[set]\nx = 1\n[big]", "s.toml:5: set: found without `machine`"),
-            ("[big]", "sleeps_per_day = 0\n[big]", "s.toml:5: small.sleeps_per_day: found 0"),
-            ("[big]", "x = 1\n[big]", "s.toml:5: unknown field `x`"),
-            ("[big]", "[health]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
-            ("[big]", "[limits]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
-            ("[big]", "[headers]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
-            ("[big]", "[tls]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
-            ("[big]", "[access_log]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
-            ("[big]", "[access_log]\nfile = \"a\"\nformat = \"b\"\n[big]", "s.toml:7: unknown var"),
-            (
-                "schema = 1",
-                "schema = 1\nmode = \"tcp\"\naccess_log = { file = \"-\" }",
-                "s.toml:3: access_log: found with mode tcp",
-            ),
-            ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
-        ] {
-            let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.starts_with(expected), "{error}");
-            assert!(!error.contains('\n'), "{error}");
-        }
-    }
-}

@@ -1,4 +1,4 @@
-//! Who is served where: the policy and both machines, behind one lock that is held for a
+//! Who is served where: the policy and its machines, behind one lock that is held for a
 //! fraction of a microsecond at each arrival and each end.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use super::power::Wanted;
 use super::steps::{Inner, Placed};
 use super::EventLog;
 
-/// The policy and both machines.
+/// The policy and its machines.
 pub struct Dispatch {
     inner: Mutex<Inner>,
     start: Instant,
     /// A machine's power is to change.
-    pub changed: [Notify; 2],
+    pub changed: Box<[Notify]>,
     /// The policy's timer has become earlier.
     pub timer: Notify,
 }
@@ -59,19 +59,20 @@ pub struct Waiting {
 }
 
 impl Dispatch {
-    /// Both machines on; does what the policy asks for at its start.
+    /// All machines on; does what the policy asks for at its start.
     #[must_use]
     pub fn new(
         policy: SteeringPolicy,
         log: Option<EventLog>,
-        machines: [Machine; 2],
+        machines: Vec<Machine>,
         fall: u32,
     ) -> Arc<Dispatch> {
+        let changed = machines.iter().map(|_| Notify::new()).collect();
         let inner = Inner::new(Host::logged(policy, log), machines, fall);
         let dispatch = Arc::new(Dispatch {
             inner: Mutex::new(inner),
             start: Instant::now(),
-            changed: [Notify::new(), Notify::new()],
+            changed,
             timer: Notify::new(),
         });
         dispatch.with(|inner, now| inner.begin(now));
@@ -97,15 +98,9 @@ impl Dispatch {
         let done = work(&mut inner, now);
         let ring = std::mem::take(&mut inner.ring);
         drop(inner);
-        if ring != [false; 3] {
-            for side in Side::BOTH {
-                if ring[side.index_in_pair()] {
-                    self.changed[side.index_in_pair()].notify_one();
-                }
-            }
-            if ring[2] {
-                self.timer.notify_one();
-            }
+        ring.places().for_each(|place| self.changed[place].notify_one());
+        if ring.timer {
+            self.timer.notify_one();
         }
         done
     }
@@ -160,6 +155,27 @@ impl Dispatch {
         held.then(|| Duration::from_nanos(left.div_ceil(1000)))
     }
 
+    /// Records that a machine which goes down has to stay on: it is asked about again after a time,
+    /// or serves at once if it was asked to wake meanwhile. Returns whether this is new.
+    pub fn stay(&self, side: Side, again: Duration) -> bool {
+        self.with(|inner, now| {
+            let machine = inner.of(side);
+            if machine.state != State::GoingDown {
+                return false;
+            }
+            machine.counts.declined += 1;
+            let is_new = !std::mem::replace(&mut machine.stays, true);
+            // It was on while it was asked about.
+            machine.held = now.saturating_add(Time::from_ns(again.as_nanos() as f64));
+            if machine.wanted == Wanted::Awake {
+                inner.keep_on(side, now);
+            } else {
+                inner.ring.keeper_of(side);
+            }
+            is_new
+        })
+    }
+
     /// Records that it sleeps now, or was asked to wake meanwhile. `well` is whether the command
     /// succeeded.
     pub fn asleep(&self, side: Side, well: bool) {
@@ -179,7 +195,7 @@ impl Dispatch {
                 machine.insomniac = !well;
                 inner.tell(now, Event::Asleep { side });
             }
-            inner.ring[side.index_in_pair()] = true;
+            inner.ring.keeper_of(side);
         });
     }
 
@@ -190,7 +206,7 @@ impl Dispatch {
             if machine.state == State::Waking && machine.wanted == Wanted::Asleep {
                 // A policy that has just begun wants it so, and counts it as going down.
                 machine.become_(now, State::GoingDown);
-                inner.ring[side.index_in_pair()] = true;
+                inner.ring.keeper_of(side);
             } else if machine.state == State::Waking {
                 machine.become_(now, State::On);
                 inner.tell(now, Event::Awake { side });
@@ -199,8 +215,8 @@ impl Dispatch {
         });
     }
 
-    /// Records that it cannot be reached, or did not wake; its waiting requests go to the other
-    /// machine, if that can be reached.
+    /// Records that it cannot be reached, or did not wake; its waiting requests go to
+    /// others that can be reached.
     pub fn lost(&self, side: Side) {
         self.with(|inner, now| inner.lose(side, now));
     }
@@ -267,15 +283,15 @@ impl Dispatch {
     /// it is called in the log.
     pub fn change(
         &self,
-        bounds: [(usize, usize, Rest); 2],
-        watts: [Watts; 2],
+        bounds: &[(usize, usize, Rest)],
+        watts: &[Watts],
         fall: u32,
         policy: Option<(SteeringPolicy, Header)>,
     ) {
         self.with(|inner, now| {
             inner.fall = fall;
             let machines = inner.machines.iter_mut();
-            for ((machine, (workers, room, rest)), watts) in machines.zip(bounds).zip(watts) {
+            for ((machine, &(workers, room, rest)), &watts) in machines.zip(bounds).zip(watts) {
                 machine.book(now);
                 machine.meter.set_watts(watts);
                 (machine.workers, machine.room, machine.rest) = (workers, room, rest);
@@ -283,7 +299,7 @@ impl Dispatch {
             if let Some((policy, header)) = policy {
                 inner.replace(policy, header, now);
             }
-            Side::BOTH.into_iter().for_each(|side| inner.admit(side, now));
+            (0..inner.machines.len()).for_each(|at| inner.admit(inner.machines[at].side, now));
         });
     }
 }

@@ -6,20 +6,25 @@ use std::sync::{Arc, Mutex};
 use halfwink_eventlog::{
     replay_log, replayer, Contradiction, Ended, Family, Footer, Header, Live, Reader, Report,
 };
-use halfwink_policy::steering::{Rest, Side, SteeringPolicy, Threshold, ThresholdParameters};
+use halfwink_policy::steering::{
+    Member, Progressive, ProgressiveParameters, Rest, Side, SteeringPolicy, Threshold,
+    ThresholdParameters,
+};
+use halfwink_units::Time;
 
 use super::dispatch::{Dispatch, Place, Ticket, Waiting};
 use super::machine::{Machine, Refusal};
 use super::meter::{State, Watts};
 use super::power::Wanted;
+use super::steps::Ring;
 
 fn policy(threshold: u32) -> SteeringPolicy {
     Box::new(Threshold::new(ThresholdParameters::published(threshold)))
 }
 
 fn dispatch(threshold: u32, workers: usize, room: usize) -> Arc<Dispatch> {
-    let machines = [0, 1].map(|_| Machine::new(workers, room, Watts::default()));
-    Dispatch::new(policy(threshold), None, machines, 2)
+    let machines = Side::BOTH.map(|side| Machine::new(side, workers, room, Watts::default()));
+    Dispatch::new(policy(threshold), None, machines.into(), 2)
 }
 
 /// A log in memory.
@@ -48,10 +53,14 @@ fn header(threshold: u32) -> Header {
 }
 
 fn logged(threshold: u32, workers: usize, room: usize) -> Logged {
-    let machines = [0, 1].map(|_| Machine::new(workers, room, Watts::default()));
+    let machines = Side::BOTH.map(|side| Machine::new(side, workers, room, Watts::default()));
     let memory = Memory::default();
     let (live, log) = Live::to(Box::new(memory.clone()), &header(threshold), 1000).unwrap();
-    Logged { dispatch: Dispatch::new(policy(threshold), Some(log), machines, 2), live, memory }
+    Logged {
+        dispatch: Dispatch::new(policy(threshold), Some(log), machines.into(), 2),
+        live,
+        memory,
+    }
 }
 
 impl Logged {
@@ -208,8 +217,8 @@ fn another_policy_takes_over() {
     dispatch.awake(Side::Big);
     let (second, third) = (wait(second).unwrap(), later(dispatch.arrive()));
     dispatch.change(
-        [(1, 8, Rest::default()); 2],
-        [Watts::default(); 2],
+        &[(1, 8, Rest::default()); 2],
+        &[Watts::default(); 2],
         2,
         Some((policy(5), header(5))),
     );
@@ -225,4 +234,51 @@ fn another_policy_takes_over() {
     assert_eq!(load(&dispatch), [0, 0]);
     let text = log.text();
     assert_eq!(replays(&text).0, 2, "{text}");
+}
+
+#[test]
+fn machines_of_a_set_are_activated_in_their_order_and_released_from_its_end() {
+    let member = |place| Member { side: Side::Place(place), holds: 2 };
+    let policy = Box::new(Progressive::new(ProgressiveParameters {
+        members: (0..3).map(member).collect(),
+        least_on: 1,
+        spare: 0,
+        linger: Time::ZERO,
+        rest: Rest::default(),
+    }));
+    let machine = |place| Machine::new(Side::Place(place), 2, 8, Watts::default());
+    let dispatch = Dispatch::new(policy, None, (0..3).map(machine).collect(), 2);
+    let states = || (0..3).map(|place| dispatch.state(Side::Place(place)).0).collect::<Vec<_>>();
+    assert_eq!(states(), [State::On, State::GoingDown, State::GoingDown]);
+    (1..3).for_each(|place| dispatch.asleep(Side::Place(place), true));
+    assert_eq!(states(), [State::On, State::Asleep, State::Asleep]);
+    // Two are held by the first; the third one waits there while the second machine wakes.
+    let first = [now(dispatch.arrive()), now(dispatch.arrive())];
+    let third = later(dispatch.arrive());
+    assert_eq!(states(), [State::On, State::Waking, State::Asleep]);
+    dispatch.awake(Side::Place(1));
+    let fourth = now(dispatch.arrive());
+    assert_eq!(fourth.side, Side::Place(1));
+    // Its machine is lost: it comes anew, and the last machine is woken for it.
+    dispatch.lost(Side::Place(1));
+    let fourth = later(fourth.resteer());
+    assert_eq!(states(), [State::On, State::Lost, State::Waking]);
+    dispatch.awake(Side::Place(2));
+    first.into_iter().for_each(|ticket| ticket.finish(true));
+    let third = wait(third).unwrap();
+    let fourth = wait(fourth).unwrap();
+    assert_eq!([third.side, fourth.side], [Side::Place(0); 2], "they waited there");
+    assert!(dispatch.tick().is_ok());
+    assert_eq!(states(), [State::On, State::Lost, State::GoingDown], "its linger is over");
+    third.finish(true);
+    fourth.finish(true);
+}
+
+#[test]
+fn keepers_are_woken_by_their_place() {
+    let mut ring = Ring::default();
+    assert_eq!(ring.places().count(), 0);
+    [63, 0, 5, 5].into_iter().for_each(|place| ring.keeper_of(Side::Place(place)));
+    assert_eq!(ring.places().collect::<Vec<_>>(), [0, 5, 63]);
+    assert!(!ring.timer);
 }

@@ -74,8 +74,8 @@ fn config(server: &Server, drain_ms: u64, threads: usize) -> Config {
 }
 
 fn shared(config: Config) -> Arc<Shared> {
-    let machines =
-        [&config.small, &config.big].map(|m| Machine::new(m.workers, m.queue, Watts::default()));
+    let machine = |side| Machine::described(&config, side, Watts::default());
+    let machines = config.sides().map(machine).collect();
     let policy = Box::new(Always::new(Side::Small));
     Arc::new(Shared::new(Dispatch::new(policy, None, machines, 2), config, None, None))
 }
@@ -228,7 +228,7 @@ fn what_is_not_answered_in_time_is_refused() {
     let steer = Steer::start(
         config(&server, 0, 1),
         Box::new(Always::new(Side::Small)),
-        Some([Watts::default(); 2]),
+        Some(vec![Watts::default(); 2]),
         None,
     )
     .unwrap();

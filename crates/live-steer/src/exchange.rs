@@ -29,7 +29,7 @@ use super::watch::Watch;
 pub struct Lane {
     /// State that all threads share.
     pub shared: Arc<Shared>,
-    pool: Mutex<[Vec<Idle>; 2]>,
+    pool: Mutex<Box<[Vec<Idle>]>>,
 }
 
 struct Idle {
@@ -136,7 +136,8 @@ enum Miss {
 impl Lane {
     /// Creates a lane without connections.
     pub fn new(shared: Arc<Shared>) -> Arc<Lane> {
-        Arc::new(Lane { shared, pool: Mutex::default() })
+        let pool = shared.config().machines().map(|_| Vec::new()).collect();
+        Arc::new(Lane { shared, pool: Mutex::new(pool) })
     }
 
     /// Waits for a worker of a machine.
@@ -163,7 +164,7 @@ impl Lane {
         };
         // Here, and not while it waits: a machine that sleeps, or whose workers are all busy, has
         // nothing to load for yet.
-        if let Some(announcer) = &config.announcers[ticket.side.index_in_pair()] {
+        if let Some(announcer) = &config.announcers[ticket.side.index()] {
             announcer.tell();
         }
         Ok(ticket)
@@ -203,7 +204,7 @@ impl Lane {
     fn idle(&self, side: Side, config: &Config, generation: u64) -> Option<Conn> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let most = ms(config.limits.idle_timeout_ms);
-        while let Some(idle) = pool[side.index_in_pair()].pop() {
+        while let Some(idle) = pool[side.index()].pop() {
             let fresh = idle.generation == generation && idle.since.elapsed() < most;
             if fresh && idle.conn.io.is_quiet() {
                 return Some(idle.conn);
@@ -218,8 +219,8 @@ impl Lane {
             return;
         }
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool[side.index_in_pair()].len() < config.limits.pool {
-            pool[side.index_in_pair()].push(Idle { conn, generation, since: Instant::now() });
+        if pool[side.index()].len() < config.limits.pool {
+            pool[side.index()].push(Idle { conn, generation, since: Instant::now() });
         }
     }
 
@@ -283,7 +284,7 @@ impl Lane {
         loop {
             let generation = shared.generation();
             let side = ticket.side;
-            entry.served_by(side);
+            entry.served_by(config.name(side));
             let idle = self.idle(side, config, generation);
             let reused = idle.is_some();
             let mut conn = match idle {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::address::Address;
 use super::budget;
-use super::config::Address;
 use super::stream::Stream;
 
 /// Reason why a health check failed.

@@ -29,7 +29,7 @@ fn proxy(machine: fn(&mut TcpStream)) -> Steer {
     );
     let config = Config::parse(&Input::new("steer.toml", text), Path::new("")).unwrap();
     let policy = Box::new(Always::new(Side::Small));
-    Steer::start(config, policy, Some([Watts::default(); 2]), None).unwrap()
+    Steer::start(config, policy, Some(vec![Watts::default(); 2]), None).unwrap()
 }
 
 /// Reads up to some text, and what has come.

@@ -9,7 +9,7 @@ use halfwink_policy::steering::Side;
 use super::config::{ms, Config, Machine};
 use super::health::{probe, Unwell};
 use super::meter::State;
-use super::power::Wanted;
+use super::power::{run, Wanted};
 use super::shared::Shared;
 
 /// Between two looks whether a lost machine is back, where nothing else is said.
@@ -23,7 +23,7 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
     loop {
         let config = shared.config();
         let (state, wanted) = shared.dispatch.state(side);
-        let changed = shared.dispatch.changed[side.index_in_pair()].notified();
+        let changed = shared.dispatch.changed[side.index()].notified();
         match state {
             State::GoingDown => go_down(&shared, &config, side).await,
             State::Waking => wake(&shared, &config, side).await,
@@ -79,6 +79,14 @@ async fn look(config: &Config, side: Side) -> Result<(), Unwell> {
 
 async fn go_down(shared: &Shared, config: &Config, side: Side) {
     let machine = config.machine(side);
+    if !machine.may_sleep.is_empty() {
+        if let Err(why) = run(&machine.may_sleep, ms(machine.wake_timeout_ms)).await {
+            if shared.dispatch.stay(side, ms(machine.ask_again_ms)) {
+                shared.say(side, &format!("stays on: {why}"));
+            }
+            return;
+        }
+    }
     let done = turn(shared, machine, Wanted::Asleep).await;
     if let Err(why) = &done {
         shared.say(side, &format!("cannot sleep: {why}"));
@@ -172,7 +180,7 @@ pub async fn keep_time(shared: Arc<Shared>) {
 /// Wakes all machines at the end, since no later program would wake them.
 pub async fn wake_all(shared: &Shared) {
     let config = shared.config();
-    for side in Side::BOTH {
+    for side in config.sides() {
         let machine = config.machine(side);
         if shared.dispatch.state(side).0 != State::On {
             if let Err(why) = machine.power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {

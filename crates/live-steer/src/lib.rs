@@ -1,5 +1,5 @@
-//! A proxy that steers requests to a small and a big machine by the very policies of the simulated
-//! hybrid server (Niccolini 2012, ch. 3), and sends both to sleep.
+//! A proxy that steers requests to a small and a big machine, or to an ordered set of them, by the
+//! very policies of the simulated servers (Niccolini 2012, ch. 3), and sends them to sleep.
 //!
 //! ```text
 //!  clients ──▶ connection ──▶ policy: Send ──▶ queue ──▶ workers ──▶ machine
@@ -19,10 +19,13 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod access;
+mod address;
 mod announce;
 pub mod body;
 mod budget;
 mod config;
+#[cfg(test)]
+mod config_tests;
 mod dispatch;
 #[cfg(test)]
 mod dispatch_tests;
@@ -87,6 +90,11 @@ const REFUSING: Duration = Duration::from_millis(500);
 /// Log of its policy's events and actions.
 pub type EventLog = Tap<Event, Action>;
 
+/// Returns no watts, for each machine of a description.
+fn unmodelled(config: &Config) -> Vec<Watts> {
+    config.machines().map(|_| Watts::default()).collect()
+}
+
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
     shared: Arc<Shared>,
@@ -100,21 +108,22 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// Listens and serves. `watts`: those of the small and the big machine by a model; without a
-    /// model energy is not reported.
+    /// Listens and serves. `watts`: those of each machine by a model; without a model energy is not
+    /// reported.
     ///
     /// # Errors
     /// What is wrong or missing, in one line.
     pub fn start(
         config: Config,
         policy: SteeringPolicy,
-        watts: Option<[Watts; 2]>,
+        watts: Option<Vec<Watts>>,
         log: Option<EventLog>,
     ) -> Result<Steer, String> {
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-        let (modelled, watts) = (watts.is_some(), watts.unwrap_or_default());
-        let machines = [(&config.small, watts[0]), (&config.big, watts[1])]
-            .map(|(m, watts)| Machine::new(m.workers, m.queue, watts).resting(m.bounds().2));
+        let (modelled, watts) = (watts.is_some(), watts.unwrap_or_else(|| unmodelled(&config)));
+        let machines = config.sides().zip(watts);
+        let machines =
+            machines.map(|(side, watts)| Machine::described(&config, side, watts)).collect();
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
         budget::raise(&config);
@@ -142,7 +151,7 @@ impl Steer {
     pub fn reload(
         &self,
         config: Config,
-        watts: Option<[Watts; 2]>,
+        watts: Option<Vec<Watts>>,
         policy: Option<(SteeringPolicy, Header)>,
     ) -> Result<Vec<String>, String> {
         let changes = changes(&*self.shared.config(), &config);
@@ -151,16 +160,23 @@ impl Steer {
         if watts.is_some() != self.modelled {
             return Err("machine: watts can only come or go by a restart".to_owned());
         }
-        let watts = watts.unwrap_or_default();
+        let names = |config: &Config| {
+            config.sides().map(|side| config.name(side).to_owned()).collect::<Vec<_>>()
+        };
+        if names(&config) != names(&self.shared.config()) {
+            let message = "machines: can only come, go or change places by a restart";
+            return Err(message.to_owned());
+        }
+        let watts = watts.unwrap_or_else(|| unmodelled(&config));
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         self.change_access(config.access_log.as_ref())?;
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
-        let bounds = [&config.small, &config.big].map(config::Machine::bounds);
+        let bounds: Vec<_> = config.machines().map(config::Machine::bounds).collect();
         let fall = config.health.fall;
         config.exposed().iter().for_each(|line| self.shared.warn(line));
         budget::raise(&config);
         self.shared.set_config(config);
-        self.shared.dispatch.change(bounds, watts, fall, policy);
+        self.shared.dispatch.change(&bounds, &watts, fall, policy);
         Ok(changes)
     }
 

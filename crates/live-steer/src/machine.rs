@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use halfwink_policy::steering::{Budget, Rest};
+use halfwink_policy::steering::{Budget, Rest, Side};
 use halfwink_units::Time;
 use tokio::sync::oneshot;
 
+use super::config::Config;
 use super::meter::{Meter, State, Watts};
 use super::power::Wanted;
 
@@ -13,7 +14,7 @@ use super::power::Wanted;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A worker of this machine serves it, under this policy.
-    Serve(halfwink_policy::steering::Side, u32),
+    Serve(Side, u32),
     /// The request is rejected.
     Refuse(Refusal),
 }
@@ -23,7 +24,7 @@ pub enum Verdict {
 pub enum Refusal {
     /// The queue is full.
     Full,
-    /// Both machines are lost.
+    /// No machine can be reached.
     Nowhere,
 }
 
@@ -41,6 +42,8 @@ pub struct Waiter {
 /// State of a machine.
 #[derive(Debug)]
 pub struct Machine {
+    /// The machine as policies name it.
+    pub side: Side,
     /// Power state of the machine.
     pub state: State,
     /// Power state that the policy wants.
@@ -61,6 +64,8 @@ pub struct Machine {
     pub failures: u32,
     /// Whether it could not be put to sleep, and so keeps its power.
     pub insomniac: bool,
+    /// Set once `may_sleep` has kept it on, until it is asked to sleep again.
+    pub stays: bool,
     /// Bounds on its sleeps.
     pub rest: Rest,
     /// Budget of its sleeps.
@@ -86,7 +91,7 @@ pub struct Counts {
     pub queued: u64,
     /// Requests that found its queue full.
     pub refused: u64,
-    /// Requests that went to the other machine, since this one was lost.
+    /// Requests that went to another machine, since this one was lost.
     pub resteered: u64,
     /// Requests whose client went, or whose time was up, while they waited.
     pub given_up: u64,
@@ -96,6 +101,8 @@ pub struct Counts {
     pub sleeps: u64,
     /// Sleeps that `least_awake_ms` or `sleeps_per_day` put off until they were wanted no more.
     pub spared: u64,
+    /// Times that `may_sleep` kept it on.
+    pub declined: u64,
     /// Times that waking or sending to sleep failed.
     pub power_failures: u64,
     /// Times that it was lost.
@@ -107,8 +114,9 @@ pub struct Counts {
 impl Machine {
     /// One that is on.
     #[must_use]
-    pub fn new(workers: usize, room: usize, watts: Watts) -> Machine {
+    pub fn new(side: Side, workers: usize, room: usize, watts: Watts) -> Machine {
         Machine {
+            side,
             state: State::On,
             wanted: Wanted::Awake,
             workers,
@@ -119,12 +127,20 @@ impl Machine {
             on_since: Time::ZERO,
             failures: 0,
             insomniac: false,
+            stays: false,
             rest: Rest::default(),
             budget: Budget::default(),
             held: Time::ZERO,
             meter: Meter::start(Time::ZERO, workers, watts),
             counts: Counts::default(),
         }
+    }
+
+    /// Creates a machine that is on, with the bounds of its description.
+    #[must_use]
+    pub fn described(config: &Config, side: Side, watts: Watts) -> Machine {
+        let (workers, room, rest) = config.machine(side).bounds();
+        Machine::new(side, workers, room, watts).resting(rest)
     }
 
     /// Sets bounds on its sleeps.
@@ -153,6 +169,16 @@ impl Machine {
             self.insomniac = false;
         }
         self.state = state;
+    }
+
+    /// Returns a machine to service to which nothing was done yet. If its sleep was put off, it was
+    /// on all the time.
+    pub fn return_to_service(&mut self, now: Time) {
+        let is_held = now < self.held;
+        let since = if is_held { self.on_since } else { now };
+        self.counts.spared += u64::from(is_held);
+        self.become_(now, State::On);
+        self.on_since = since;
     }
 
     /// Returns whether nothing has been done yet to put it to sleep, as it was asked to.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -118,6 +119,20 @@ impl Power {
         matches!(self, Power::None {} | Power::Freezer { .. } | Power::Signal { .. })
     }
 
+    /// Returns the programs that it runs, with their arguments.
+    pub(super) fn programs(&self) -> Vec<&[String]> {
+        match self {
+            Power::Command { wake, sleep } => vec![wake, sleep],
+            Power::WakeOnLan { sleep, .. } => vec![sleep],
+            Power::None {}
+            | Power::Freezer { .. }
+            | Power::Signal { .. }
+            | Power::Systemd { .. } => {
+                vec![]
+            }
+        }
+    }
+
     /// Does it. Commands have `patience`; then they are killed.
     ///
     /// # Errors
@@ -226,8 +241,20 @@ fn tree(pid: i32) -> Vec<i32> {
     all
 }
 
+/// Returns whether a program is there and may be run: a path, or a name that is looked for in PATH.
+pub(super) fn can_run(program: &str) -> bool {
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return is_program(Path::new(program));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program)))
+}
+
 /// Runs a program to its end. Polls, so that no signal handler of the host program is touched.
-async fn run(words: &[String], patience: Duration) -> Result<(), Unwell> {
+pub(super) async fn run(words: &[String], patience: Duration) -> Result<(), Unwell> {
     let [program, arguments @ ..] = words else {
         return Err("no program is named".to_owned().into());
     };
@@ -324,6 +351,14 @@ mod tests {
         let late = turn(&power("sleep 9", "true"), Wanted::Awake).unwrap_err();
         assert_eq!(late, "sleep: not done in time");
         assert!(turn(&power("/no/such", "true"), Wanted::Awake).unwrap_err().contains("/no/such"));
+    }
+
+    #[test]
+    fn programs_are_found_where_they_are_named_or_in_the_path() {
+        assert!(can_run("sh") && can_run("/bin/sh"));
+        assert!(!can_run("no-such-program") && !can_run("/no/such"));
+        // A folder, and a file that nobody may run.
+        assert!(!can_run("/etc") && !can_run("/etc/passwd"));
     }
 
     #[test]

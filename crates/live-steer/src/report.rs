@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use halfwink_live::program::ledger::{self, Balance, Length};
 use halfwink_live::program::report::Latency;
-use halfwink_policy::steering::Side;
+use halfwink_units::Time;
 use serde::Serialize;
 
 use super::access::Told;
-use super::machine::Counts;
+use super::machine::{Counts, Machine};
 use super::memory::Waiting;
 use super::meter::{Meter, Residency, State};
 use super::shared::{Outcome, Shared};
@@ -38,8 +38,8 @@ pub struct Report {
     pub queueing: Latency,
     /// Time from a request's arrival until the end of its answer from the machine.
     pub total: Latency,
-    /// Reports of the machines, `small` and `big`.
-    pub machines: BTreeMap<&'static str, MachineReport>,
+    /// Reports of the machines by their names: `small` and `big` for a pair.
+    pub machines: BTreeMap<String, MachineReport>,
     /// State of the policy, by name.
     pub policy: BTreeMap<&'static str, i64>,
     /// Times that the clock stepped back, and stood still for the policy.
@@ -54,53 +54,33 @@ impl Report {
     /// Drops all energies: no model gave watts.
     pub(super) fn without_energy(mut self) -> Report {
         self.modelled = None;
+        self.machines.values_mut().for_each(|machine| machine.modelled = None);
         self.ledger = self.ledger.without_energy();
         self
     }
 }
 
-/// Joules, and watts in the mean, of the described machines: modelled, nothing reads a meter.
+/// Joules, and watts in the mean, of described machines: modelled, nothing reads a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Modelled {
-    /// Energy of the small machine, in joules.
-    pub small_j: f64,
-    /// Energy of the big machine, in joules.
-    pub big_j: f64,
-    /// Energy of both, in joules.
+    /// Energy of the time that has passed, in joules.
     pub energy_j: f64,
-    /// The big machine alone, never asleep: as if idle when it slept.
-    pub always_big_j: f64,
-    /// Energy of both if they never slept, in joules.
+    /// Energy if they never slept, in joules: as if idle when they slept.
     pub always_on_j: f64,
-    /// Power of `small_j`, in watts.
-    pub small_w: f64,
-    /// Power of `big_j`, in watts.
-    pub big_w: f64,
     /// Power of `energy_j`, in watts.
     pub energy_w: f64,
-    /// Power of `always_big_j`, in watts.
-    pub always_big_w: f64,
     /// Power of `always_on_j`, in watts.
     pub always_on_w: f64,
 }
 
 impl Modelled {
-    /// Converts the energies of the small and the big machine, each `[as it was, never asleep]` in
-    /// joules.
-    fn of(small: [f64; 2], big: [f64; 2], duration_s: f64) -> Modelled {
+    /// Converts energies in joules, `[as it was, never asleep]`.
+    fn of([energy_j, always_on_j]: [f64; 2], duration_s: f64) -> Modelled {
         let per_s = |joules: f64| joules / duration_s.max(1e-9);
-        let ([small_j, small_on], [big_j, big_on]) = (small, big);
-        let (energy_j, always_on_j) = (small_j + big_j, small_on + big_on);
         Modelled {
-            small_j,
-            big_j,
             energy_j,
-            always_big_j: big_on,
             always_on_j,
-            small_w: per_s(small_j),
-            big_w: per_s(big_j),
             energy_w: per_s(energy_j),
-            always_big_w: per_s(big_on),
             always_on_w: per_s(always_on_j),
         }
     }
@@ -109,6 +89,8 @@ impl Modelled {
 /// Report of a machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineReport {
+    /// Place in the order of activation, from 0.
+    pub place: usize,
     /// Address of its server.
     pub address: String,
     /// Power state of the machine.
@@ -122,35 +104,61 @@ pub struct MachineReport {
     pub counts: Counts,
     /// Times in its states.
     pub residency: Residency,
+    /// Modelled energy; null without a description.
+    pub modelled: Option<Modelled>,
+}
+
+/// State of a machine that a report takes while the lock is held.
+struct Read {
+    state: State,
+    in_service: usize,
+    waiting: usize,
+    counts: Counts,
+    meter: Meter,
+}
+
+impl Read {
+    fn of(machine: &Machine, now: Time) -> Read {
+        Read {
+            state: if machine.is_held(now) { State::On } else { machine.state },
+            in_service: machine.in_service,
+            waiting: machine.queue.len(),
+            counts: machine.counts,
+            meter: machine.meter.clone(),
+        }
+    }
 }
 
 /// `began`: between which moments the proxy did, by a clock that its machines do not read.
 pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
     let config = shared.config();
-    let addresses = [config.small.address.to_string(), config.big.address.to_string()];
     let read = |inner: &mut super::steps::Inner, now| {
-        let machines = Side::BOTH.map(|side| {
-            let machine = inner.of(side);
-            machine.book(now);
-            MachineReport {
-                address: addresses[side.index_in_pair()].clone(),
-                state: if machine.is_held(now) { State::On } else { machine.state },
-                in_service: machine.in_service,
-                waiting: machine.queue.len(),
-                counts: machine.counts,
-                residency: machine.meter.residency(),
-            }
-        });
-        let meters = Side::BOTH.map(|side| inner.of(side).meter.clone());
-        (now, inner.queueing.clone(), inner.total.clone(), machines, meters)
+        inner.machines.iter_mut().for_each(|machine| machine.book(now));
+        let machines: Vec<_> = inner.machines.iter().map(|m| Read::of(m, now)).collect();
+        (now, inner.queueing.clone(), inner.total.clone(), machines)
     };
-    let ((now, queueing, total, machines, meters), length) =
+    let ((now, queueing, total, machines), length) =
         Length::while_reading(began, || shared.dispatch.with(read));
     let (policy, steps_back) =
         shared.dispatch.with(|inner, _| (inner.policy.snapshot(), inner.policy.steps_back()));
-    let [small, big] = machines;
-    let [small_j, big_j] = meters.each_ref().map(Meter::joules);
-    let accounts = vec![meters[0].account("small"), meters[1].account("big")];
+    let (mut joules, mut accounts, mut reports) = ([0.0; 2], Vec::new(), BTreeMap::new());
+    for (side, read) in config.sides().zip(machines) {
+        let own = read.meter.joules();
+        (joules[0], joules[1]) = (joules[0] + own[0], joules[1] + own[1]);
+        let name = config.name(side);
+        accounts.push(read.meter.account(name));
+        let report = MachineReport {
+            place: side.index(),
+            address: config.machine(side).address.to_string(),
+            state: read.state,
+            in_service: read.in_service,
+            waiting: read.waiting,
+            counts: read.counts,
+            residency: read.meter.residency(),
+            modelled: Some(Modelled::of(own, now.as_s())),
+        };
+        reports.insert(name.to_owned(), report);
+    }
     let count = |(outcome, name): (Outcome, &'static str)| {
         (name, shared.counts[outcome as usize].load(Ordering::Relaxed))
     };
@@ -168,10 +176,10 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
         access_log: shared.access().map(|access| access.told()),
         queueing: Latency::of(&queueing),
         total: Latency::of(&total),
-        machines: BTreeMap::from([("small", small), ("big", big)]),
+        machines: reports,
         policy: policy.into_iter().collect(),
         steps_back,
-        modelled: Some(Modelled::of(small_j, big_j, now.as_s())),
+        modelled: Some(Modelled::of(joules, now.as_s())),
         ledger: ledger::close(length, accounts, None),
     }
 }

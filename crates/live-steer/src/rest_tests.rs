@@ -1,11 +1,15 @@
 //! Machines whose sleep is put off, without sockets and clocks.
 
+use std::time::Duration;
+
 use halfwink_policy::steering::{Rest, Side, Threshold, ThresholdParameters};
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
+use super::dispatch::{Dispatch, Place};
 use super::machine::Machine;
 use super::meter::{State, Watts};
+use super::power::Wanted;
 use super::steps::{Inner, Placed};
 
 fn s(seconds: u64) -> Time {
@@ -15,8 +19,8 @@ fn s(seconds: u64) -> Time {
 /// A pair whose big machine is asked to sleep at time zero, and whenever it has nothing.
 fn pair(rest: Rest) -> Inner {
     let policy = Box::new(Threshold::new(ThresholdParameters::published(1)));
-    let machines = [0, 1].map(|_| Machine::new(1, 8, Watts::default()).resting(rest));
-    let mut inner = Inner::new(Host::logged(policy, None), machines, 2);
+    let machines = Side::BOTH.map(|side| Machine::new(side, 1, 8, Watts::default()).resting(rest));
+    let mut inner = Inner::new(Host::logged(policy, None), machines.into(), 2);
     inner.begin(Time::ZERO);
     inner
 }
@@ -58,4 +62,44 @@ fn without_bounds_no_sleep_is_put_off() {
     assert!(!big(&mut inner).is_held(Time::ZERO));
     two(&mut inner, s(1));
     assert_eq!((big(&mut inner).state, big(&mut inner).counts.spared), (State::GoingDown, 0));
+}
+
+/// A pair whose big machine goes down, and is asked whether it may.
+fn asked() -> std::sync::Arc<Dispatch> {
+    let policy = Box::new(Threshold::new(ThresholdParameters::published(1)));
+    let machine = |side| Machine::new(side, 1, 8, Watts::default());
+    let dispatch = Dispatch::new(policy, None, Side::BOTH.map(machine).into(), 2);
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Asleep));
+    dispatch
+}
+
+#[test]
+fn a_machine_that_may_not_sleep_stays_on_and_is_asked_about_again() {
+    let dispatch = asked();
+    assert!(dispatch.stay(Side::Big, Duration::from_secs(3600)), "this is said");
+    assert_eq!(dispatch.state(Side::Big).0, State::Asleep, "its keeper waits");
+    assert!(dispatch.held(Side::Big).unwrap() > Duration::from_secs(3500));
+    assert!(!dispatch.stay(Side::Big, Duration::from_nanos(1)), "and not said again");
+    // Its time is over: it is asked about again.
+    while dispatch.held(Side::Big).is_some() {
+        std::hint::spin_loop();
+    }
+    assert_eq!(dispatch.state(Side::Big).0, State::GoingDown);
+    dispatch.asleep(Side::Big, true);
+    assert_eq!(dispatch.state(Side::Big).0, State::Asleep);
+    assert!(!dispatch.stay(Side::Big, Duration::ZERO), "it sleeps");
+    dispatch.with(|inner, _| assert_eq!(inner.of(Side::Big).counts.declined, 2));
+}
+
+#[test]
+fn a_request_that_comes_while_a_machine_is_asked_about_is_served_at_once() {
+    let dispatch = asked();
+    let Place::Now(_small) = dispatch.arrive() else { panic!("the small machine is on") };
+    let Place::Later(waiting) = dispatch.arrive() else { panic!("the big machine goes down") };
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Awake));
+    dispatch.stay(Side::Big, Duration::from_secs(3600));
+    assert_eq!(dispatch.state(Side::Big).0, State::On);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(waiting.verdict()).unwrap().side, Side::Big);
+    dispatch.with(|inner, _| assert_eq!(inner.of(Side::Big).counts.spared, 1));
 }

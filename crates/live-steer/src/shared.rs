@@ -19,7 +19,7 @@ const BETWEEN: Duration = Duration::from_secs(10);
 
 /// State that all threads of a proxy share.
 pub struct Shared {
-    /// The policy and both machines.
+    /// The policy and its machines.
     pub dispatch: Arc<Dispatch>,
     config: Mutex<Arc<Config>>,
     /// Counts changes of the description.
@@ -231,8 +231,7 @@ impl Shared {
 
     /// Says what happens to a machine, for people.
     pub fn say(&self, side: Side, what: &str) {
-        let name = if side == Side::Small { "small" } else { "big" };
-        self.warn(&format!("{name} machine: {what}"));
+        self.warn(&format!("{} machine: {what}", self.config().name(side)));
     }
 
     /// This process may have no more descriptors, or memory: says so, now and then.

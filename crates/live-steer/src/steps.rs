@@ -7,17 +7,18 @@ use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 use tokio::sync::oneshot;
 
+use super::config::MOST_MACHINES;
 use super::machine::{Machine, Refusal, Verdict, Waiter};
 use super::meter::State;
 use super::power::Wanted;
 use super::EventLog;
 
-/// The policy and both machines.
+/// The policy and its machines.
 pub struct Inner {
     /// The policy, with its log if there is one.
     pub policy: Host<SteeringPolicy, Option<EventLog>>,
-    /// The small machine and the big one.
-    pub machines: [Machine; 2],
+    /// The machines in their order: the small one of a pair first.
+    pub machines: Vec<Machine>,
     /// Failed connections one after the other that make a machine lost.
     pub fall: u32,
     /// Deadline of the policy's timer as last announced to its keeper.
@@ -28,10 +29,40 @@ pub struct Inner {
     pub queueing: Histogram,
     /// Time from arrival to the end.
     pub total: Histogram,
-    /// Keepers to wake: of both machines, and of the timer.
-    pub ring: [bool; 3],
+    /// Keepers that wait for the lock to be free.
+    pub ring: Ring,
     pending: Vec<Event>,
     next_id: u64,
+}
+
+/// A set of keepers that are woken once the lock is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ring {
+    /// One bit for each machine's keeper, that of the first machine lowest.
+    machines: u64,
+    /// The keeper of the policy's timer.
+    pub timer: bool,
+}
+
+impl Ring {
+    /// Wakes the keeper of a machine.
+    #[inline]
+    pub fn keeper_of(&mut self, side: Side) {
+        debug_assert!(side.index() < MOST_MACHINES, "a bit for each machine");
+        self.machines |= 1 << side.index();
+    }
+
+    /// Returns the places of the machines whose keepers are to be woken.
+    #[inline]
+    pub fn places(self) -> impl Iterator<Item = usize> {
+        let mut left = self.machines;
+        std::iter::from_fn(move || {
+            let place = (left != 0).then(|| left.trailing_zeros() as usize);
+            // Takes the lowest bit away.
+            left &= left.wrapping_sub(1);
+            place
+        })
+    }
 }
 
 /// Place that the policy and a queue chose for a request.
@@ -48,9 +79,13 @@ impl Inner {
     /// Creates the state before the first call of the policy.
     pub fn new(
         policy: Host<SteeringPolicy, Option<EventLog>>,
-        machines: [Machine; 2],
+        machines: Vec<Machine>,
         fall: u32,
     ) -> Inner {
+        debug_assert!(
+            machines.iter().enumerate().all(|(place, m)| m.side.index() == place),
+            "machines stand at the places by which policies name them"
+        );
         Inner {
             policy,
             machines,
@@ -59,15 +94,15 @@ impl Inner {
             epoch: 0,
             queueing: Histogram::default(),
             total: Histogram::default(),
-            ring: [false; 3],
+            ring: Ring::default(),
             pending: Vec::new(),
             next_id: 0,
         }
     }
 
-    /// Returns a machine of the pair.
+    /// Returns the machine that policies name so.
     pub fn of(&mut self, side: Side) -> &mut Machine {
-        &mut self.machines[side.index_in_pair()]
+        &mut self.machines[side.index()]
     }
 
     /// Does what the policy asks for at its start.
@@ -76,7 +111,7 @@ impl Inner {
         self.settle(now);
     }
 
-    /// Another policy: it believes that both machines are on and empty. Those that are not, and
+    /// Another policy: it believes that all machines are on and empty. Those that are not, and
     /// that it does not want asleep, are woken; requests in service are not its affair, those that
     /// wait come anew.
     pub fn replace(&mut self, policy: SteeringPolicy, header: Header, now: Time) {
@@ -88,8 +123,8 @@ impl Inner {
             machine.wanted = Wanted::Awake;
         });
         self.begin(now);
-        for side in Side::BOTH {
-            let (state, wanted) = (self.of(side).state, self.of(side).wanted);
+        for place in 0..self.machines.len() {
+            let Machine { side, state, wanted, .. } = self.machines[place];
             if state == State::Lost {
                 self.tell(now, Event::Lost { side });
             } else if state != State::On && wanted == Wanted::Awake {
@@ -149,12 +184,12 @@ impl Inner {
             }
         }
         if self.policy.due() < self.armed {
-            self.ring[2] = true;
+            self.ring.timer = true;
         }
     }
 
     fn wake(&mut self, side: Side, now: Time) {
-        self.ring[side.index_in_pair()] = true;
+        self.ring.keeper_of(side);
         let machine = self.of(side);
         machine.counts.wakes += 1;
         machine.wanted = Wanted::Awake;
@@ -162,24 +197,29 @@ impl Inner {
             State::Asleep => machine.become_(now, State::Waking),
             // Nothing has been done to it yet.
             State::GoingDown if machine.is_held(now) => {
-                let since = if now < machine.held { machine.on_since } else { now };
-                machine.counts.spared += u64::from(now < machine.held);
-                machine.become_(now, State::On);
-                machine.on_since = since;
+                machine.return_to_service(now);
                 self.pending.push(Event::Awake { side });
             }
             State::On | State::GoingDown | State::Waking | State::Lost => {}
         }
     }
 
+    /// Lets a machine that goes down serve on, before anything was done to it.
+    pub fn keep_on(&mut self, side: Side, now: Time) {
+        self.of(side).return_to_service(now);
+        self.tell(now, Event::Awake { side });
+        self.admit(side, now);
+    }
+
     fn sleep(&mut self, side: Side, now: Time) {
-        self.ring[side.index_in_pair()] = true;
+        self.ring.keeper_of(side);
         let machine = self.of(side);
         machine.counts.sleeps += 1;
         machine.wanted = Wanted::Asleep;
         match machine.state {
             State::On => {
                 machine.become_(now, State::GoingDown);
+                machine.stays = false;
                 machine.held = machine.rest.earliest(machine.on_since, machine.budget);
             }
             // A policy that has just begun does not know.
@@ -230,7 +270,9 @@ impl Inner {
             self.tell(now, Event::Finish { side, latency: Time(now.0 - came.0) });
         } else {
             machine.stray -= 1;
-            self.ring[side.index_in_pair()] |= machine.stray == 0;
+            if machine.stray == 0 {
+                self.ring.keeper_of(side);
+            }
         }
         self.admit(side, now);
     }
@@ -259,11 +301,11 @@ impl Inner {
 
     /// A request that waits goes away.
     pub fn give_up(&mut self, id: u64, now: Time) {
-        for side in Side::BOTH {
-            let machine = self.of(side);
+        for machine in &mut self.machines {
             if let Some(at) = machine.queue.iter().position(|w| w.id == id) {
                 machine.counts.given_up += 1;
                 let came = machine.queue.remove(at).map_or(now, |w| w.came);
+                let side = machine.side;
                 self.tell(now, Event::Finish { side, latency: Time(now.0 - came.0) });
                 return;
             }
@@ -278,7 +320,7 @@ impl Inner {
         }
         machine.become_(now, State::Lost);
         machine.counts.losses += 1;
-        self.ring[side.index_in_pair()] = true;
+        self.ring.keeper_of(side);
         self.tell(now, Event::Lost { side });
         for waiter in std::mem::take(&mut self.of(side).queue) {
             self.of(side).counts.resteered += 1;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-use super::config::Address;
+use super::address::Address;
 
 /// A connection of any transport.
 #[derive(Debug)]

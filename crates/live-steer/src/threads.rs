@@ -9,7 +9,6 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halfwink_policy::steering::Side;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
@@ -74,7 +73,7 @@ pub fn start(
     let (runtime, shared) = (runtime().map_err(said)?, shared.clone());
     let work = move || {
         runtime.block_on(async {
-            for side in Side::BOTH {
+            for side in shared.config().sides() {
                 tokio::spawn(keeper::keep(shared.clone(), side));
             }
             tokio::spawn(keeper::keep_time(shared.clone()));

@@ -11,7 +11,7 @@ from rich.table import Table
 from halfwink.cli.console import print_frame, print_table, say
 from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
 from halfwink.live.program import ledger_frame
-from halfwink.live.steer import MACHINES, LiveSteer
+from halfwink.live.steer import LiveSteer
 
 #: Counts of a machine in the last table, with their headings.
 COUNTS = (
@@ -19,7 +19,7 @@ COUNTS = (
     ("queued", "waited"),
     ("failed", "failed"),
     ("retried", "retried"),
-    ("resteered", "to the other"),
+    ("resteered", "to others"),
     ("wakes", "wakes"),
     ("losses", "lost"),
 )
@@ -30,7 +30,7 @@ def steer(
     *,
     wishes: Wishes = NO_WISHES,
 ) -> int:
-    """Steer HTTP requests, or TCP connections, to a small and a big server, which may sleep.
+    """Steer HTTP requests, or TCP connections, to two or more servers, which may sleep.
 
     SIGTERM or Ctrl-C ends it: requests under way are answered first, and who sleeps is woken.
     SIGHUP reads the description again (limits, machines, certificate, policy). Watts are modelled,
@@ -66,19 +66,20 @@ def _page(now: dict[str, Any], before: dict[str, Any]) -> Group:
     """The live view: what happened since the last look."""
     span = max(now["duration_s"] - before["duration_s"], 1e-9)
     heads = ["machine", "", "requests/s", "in service", "waiting", "on", "asleep"]
-    modelled, earlier = now["modelled"], before["modelled"]
+    modelled = now["modelled"]
     if modelled is not None:
         heads.append("W modelled")
     table = Table(*heads, box=None)
-    for name in MACHINES:
-        new, old = now["machines"][name], before["machines"][name]
+    for name, new in _in_order(now):
+        old = before["machines"][name]
         rate = (new["served"] - old["served"]) / span
         on = (sum(new["residency"]["on_s"]) - sum(old["residency"]["on_s"])) / span
         asleep = (new["residency"]["asleep_s"] - old["residency"]["asleep_s"]) / span
         cells = [name, new["state"], f"{rate:.0f}", str(new["in_service"]), str(new["waiting"])]
         cells += [f"{100 * on:.0f} %", f"{100 * asleep:.0f} %"]
         if modelled is not None:
-            cells.append(f"{(modelled[f'{name}_j'] - earlier[f'{name}_j']) / span:.0f}")
+            joules = new["modelled"]["energy_j"] - old["modelled"]["energy_j"]
+            cells.append(f"{joules / span:.0f}")
         table.add_row(*cells)
     total, requests = now["total"], now["requests"]
     bad = sum(requests[name] for name in ("overloaded", "unreachable", "bad_gateway"))
@@ -90,14 +91,18 @@ def _page(now: dict[str, Any], before: dict[str, Any]) -> Group:
     return Group(table, line)
 
 
+def _in_order(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The machines with their names, in the order of activation."""
+    return sorted(report["machines"].items(), key=lambda machine: machine[1]["place"])
+
+
 def _ms(value_us: float | None) -> str:
     return "-" if value_us is None else f"{value_us / 1e3:.2f} ms"
 
 
 def _show(report: dict[str, Any]) -> None:
     rows: list[list[str]] = []
-    for name in MACHINES:
-        machine = report["machines"][name]
+    for name, machine in _in_order(report):
         spent = machine["residency"]
         on_s = sum(spent["on_s"])
         other = [spent[f"{state}_s"] for state in ("going_down", "asleep", "waking", "lost")]
@@ -119,10 +124,10 @@ def _show(report: dict[str, Any]) -> None:
     if modelled is None:
         say("ledger: times are measured")
     else:
-        say(
-            f"modelled: {modelled['energy_w']:.1f} W in the mean; the big machine always on "
-            f"{modelled['always_big_w']:.1f} W (modelled), both always on "
-            f"{modelled['always_on_w']:.1f} W (modelled)"
-        )
+        line = f"modelled: {modelled['energy_w']:.1f} W in the mean; "
+        if (big := report["machines"].get("big")) is not None:
+            watts = big["modelled"]["always_on_w"]
+            line += f"the big machine always on {watts:.1f} W (modelled), "
+        say(f"{line}all machines always on {modelled['always_on_w']:.1f} W (modelled)")
         say("ledger: times are measured, joules are modelled")
     print_frame(ledger_frame(report))

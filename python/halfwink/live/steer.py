@@ -1,4 +1,5 @@
-"""The live steering proxy: requests go to a small machine and a big one, which sleep when they can.
+"""The live steering proxy: requests go to a small and a big machine, or to those of a set, which
+sleep when they can.
 
 from halfwink.live.steer import LiveSteer
 
@@ -14,10 +15,7 @@ from halfwink.library import root
 from halfwink.live import native
 from halfwink.live.program import LiveProgram
 
-__all__ = ["MACHINES", "LiveSteer"]
-
-#: The two machines, as reports name them.
-MACHINES = ("small", "big")
+__all__ = ["LiveSteer"]
 
 
 class LiveSteer(LiveProgram):
@@ -25,8 +23,9 @@ class LiveSteer(LiveProgram):
     policy goes on in the same log, under its own header. :meth:`stop` answers the requests under
     way and wakes who sleeps.
 
-    In reports times in states (``machines.*.residency``) are in seconds, ``on_s`` by the number of
-    requests in service; latencies in microseconds.
+    Reports hold machines by their names, ``small`` and ``big`` for a pair, each with its ``place``
+    in the order of activation. Times in states (``machines.*.residency``) are in seconds, ``on_s``
+    by the number of requests in service; latencies in microseconds.
 
     Args:
         path: path of its description (TOML).

@@ -16,9 +16,13 @@ POOL = part("requests", medians=FIT, medians_free=FIT, plain=FIT, plain_free=FIT
 QUANTILES = part("count max mean p50 p90 p99 p999")
 BY_POOL = part("small big")
 RESIDENCY = part("asleep_s going_down_s lost_s", on_s=NUMBER.listed(), waking_s=NUMBER)
+MODELLED = part("always_on_j always_on_w energy_j energy_w").or_null()
 BACKEND = part(
     "address connections failed given_up in_service losses power_failures queued "
     "refused resteered retried served sleeps spared state waiting wakes",
+    declined=NUMBER.called("Times that its `may_sleep` program kept it on."),
+    modelled=MODELLED.called("Modelled energy and power of this machine; null without a model."),
+    place=NUMBER.called("Place in the order of activation, from 0."),
     residency=RESIDENCY,
 )
 
@@ -65,16 +69,11 @@ DOCUMENTS = {
         .or_null()
         .called("Lines of the access log; null if there is none."),
         ledger=LEDGER,
-        machines=part(big=BACKEND, small=BACKEND).called("Report of each machine."),
+        machines=BACKEND.by_name().called("Reports of the machines by their names."),
         measured=MEASURED,
         memory=part("bytes cut_flood cut_holding cut_slow limit_bytes peak_bytes refused"),
-        modelled=part(
-            "always_big_j always_big_w always_on_j always_on_w big_j big_w energy_j "
-            "energy_w small_j small_w"
-        )
-        .or_null()
-        .called("Modelled energy and power of the described machines; null without a machine."),
-        policy=part("big_load big_up small_load small_up").called("State of the policy."),
+        modelled=MODELLED.called("Modelled energy and power of all; null without a model."),
+        policy=NUMBER.by_name().called("State of the policy: numbers by name."),
         queueing=TIMES,
         requests=part(
             "aborted answered bad_gateway client_gone connections connections_refused "

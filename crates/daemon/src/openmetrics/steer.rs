@@ -6,16 +6,17 @@ use crate::steer::Report as SteerReport;
 /// Counts of a machine behind a proxy: name, help, where it stands.
 type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
 
-const MACHINE_COUNTS: [MachineCount; 11] = [
+const MACHINE_COUNTS: [MachineCount; 12] = [
     ("served", "Requests answered", |m| m.counts.served),
     ("failed", "Attempts that failed", |m| m.counts.failed),
     ("retried", "Attempts that were made again", |m| m.counts.retried),
     ("queued", "Requests that had to wait", |m| m.counts.queued),
     ("refused", "Requests that found the queue full, or no machine", |m| m.counts.refused),
-    ("resteered", "Requests that went to the other machine", |m| m.counts.resteered),
+    ("resteered", "Requests that went to another machine", |m| m.counts.resteered),
     ("wakes", "Times that it was asked to wake", |m| m.counts.wakes),
     ("sleeps", "Times that it was asked to sleep", |m| m.counts.sleeps),
     ("spared", "Sleeps that were put off until they were wanted no more", |m| m.counts.spared),
+    ("declined", "Times that may_sleep kept it on", |m| m.counts.declined),
     ("power_failures", "Times that waking or sending to sleep failed", |m| m.counts.power_failures),
     ("losses", "Times that it could not be reached any more", |m| m.counts.losses),
 ];
@@ -96,10 +97,11 @@ fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
         let busy = machine.residency.on_s.iter().enumerate();
         served.add(&[("machine", name)], busy.map(|(n, s)| n as f64 * s).sum::<f64>());
     }
-    if let Some(modelled) = &report.modelled {
+    if report.modelled.is_some() {
         let help = "Energy of the described machines in the measured times; modelled, not measured";
         let mut joules = page.counter("halfwink_modelled_energy_joules", help);
-        joules.add(&[("machine", "small")], modelled.small_j);
-        joules.add(&[("machine", "big")], modelled.big_j);
+        for (name, machine) in &report.machines {
+            machine.modelled.iter().for_each(|m| joules.add(&[("machine", name)], m.energy_j));
+        }
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Line<'a> {
     pub date: SystemTime,
     pub status: u16,
     pub bytes: u64,
-    pub machine: Option<&'static str>,
+    pub machine: Option<&'a str>,
     pub outcome: &'static str,
     /// Times until a worker had it, of the machine, and until the client had all.
     pub times: [Duration; 3],

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use halfwink_policy::steering::Side;
 use serde::{Deserialize, Serialize};
 
 /// Description of an access log.
@@ -60,7 +59,7 @@ struct Open {
     texts: Texts,
     came: Instant,
     date: SystemTime,
-    machine: Option<Side>,
+    machine: Option<String>,
     /// Time at which a worker had the request.
     begun: Option<Instant>,
     /// Time at which the machine had said all, or had failed.
@@ -114,9 +113,9 @@ impl Entry {
 
     /// Records that a worker of a machine has the request.
     #[inline]
-    pub fn served_by(&mut self, machine: Side) {
+    pub fn served_by(&mut self, machine: &str) {
         if let Some(open) = &mut self.0 {
-            open.machine = Some(machine);
+            open.machine = Some(machine.to_owned());
             open.begun.get_or_insert_with(Instant::now);
         }
     }
@@ -159,7 +158,7 @@ impl Drop for Open {
             date: self.date,
             status: self.status,
             bytes: self.bytes,
-            machine: self.machine.map(|side| if side == Side::Small { "small" } else { "big" }),
+            machine: self.machine.as_deref(),
             outcome: self.outcome,
             times: [waited, machine, now.saturating_duration_since(self.came)],
         };
