@@ -239,6 +239,7 @@ def balanced(report: dict[str, Any]) -> None:
         assert machine["in_service"] == 0, machine
         assert machine["waiting"] == 0, machine
         spent = dict(machine["residency"])
+        assert sum(spent.pop("asleep_by_level_s")) == pytest.approx(spent["asleep_s"])
         total = sum(spent.pop("on_s")) + sum(spent.values())
         assert abs(total - report["duration_s"]) < 1e-6
     ledger_balances(report)

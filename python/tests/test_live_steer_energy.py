@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink
+from conftest import Halfwink, wait_until
 from steer_bed import Recorder, balanced, describe, get, settled, status
 from test_daemons import binary
 
@@ -109,14 +109,74 @@ def test_policies_that_take_values_of_machines_ask_for_one(
         assert status(get(steer.address)) == 200
 
 
-def test_deeper_levels_of_sleep_are_refused(tmp_path: Path, pair: tuple[Recorder, Recorder]):
-    expected = "expected one level of sleep, as the proxy has"
-    for found, description in (
-        ("machine: found models", {"machine": 'machine = "models"'}),
-        ("policy: found sleep-timer:level=2", {"top": "policy = 'sleep-timer:level=2'"}),
+def test_levels_of_sleep_that_are_not_there_are_refused(
+    tmp_path: Path, pair: tuple[Recorder, Recorder]
+):
+    level = 'levels = [{ kind = "command", sleep = ["true"], wake = ["true"] }]'
+    for expected, description in (
+        (
+            "found models, where the big machine has 2 levels of sleep; expected 1, as is here",
+            {"machine": 'machine = "models"'},
+        ),
+        (
+            "found niccolini, where the big machine has 1 levels of sleep; expected 2",
+            {"machine": 'machine = "niccolini"', "big_more": level},
+        ),
+        (
+            "policy: found sleep-timer:level=2, expected level 1 to 1, as is here",
+            {"top": "policy = 'sleep-timer:level=2'"},
+        ),
+        ("big.levels.0: found kind none", {"big_more": "levels = [{ kind = 'none' }]"}),
+        ("found /no, expected a program that", {"big_more": level.replace('["true"]', '["/no"]')}),
     ):
-        with pytest.raises(HalfwinkError, match=f"{found}; {expected}"):
+        with pytest.raises(HalfwinkError, match=expected):
             LiveSteer(described(tmp_path, pair, **description))
+
+
+@pytest.mark.parametrize("technique", ["sleep-timer:timer_ms=50,level=2", "ladder"])
+def test_a_machine_sleeps_at_two_levels(
+    tmp_path: Path, pair: tuple[Recorder, Recorder], technique: str
+):
+    def command(name: str) -> str:
+        file = tmp_path / name
+        return f'kind = "command", sleep = ["touch", "{file}"], wake = ["rm", "{file}"]'
+
+    path = described(
+        tmp_path,
+        pair,
+        # Times at which the ladder goes down within a test.
+        machine="machine = 'models'\nset = { 'big.wake_ms' = 20.0, 'big.down_ms' = 1.0 }",
+        top=f"policy = '{technique}'",
+        big_more=f"power = {{ {command('unloaded')} }}\nlevels = [{{ {command('off')} }}]",
+    )
+    log = tmp_path / "log.jsonl"
+
+    def level() -> int:
+        return steer.report()["machines"]["big"]["level"]
+
+    wanted = 2 if technique.startswith("sleep-timer") else 1
+    with LiveSteer(path, log=log) as steer:
+        assert wait_until(lambda: level() == wanted)
+        assert (tmp_path / "unloaded").exists()
+        assert (tmp_path / "off").exists() == (wanted == 2)
+        assert status(get(steer.address)) == 200
+        # It has woken by the command of the level at which it was.
+        assert (tmp_path / "unloaded").exists() == (wanted == 2)
+        assert not (tmp_path / "off").exists()
+        assert wait_until(lambda: level() == wanted)
+        report, text = settled(steer, 1), steer.metrics()
+    balanced(report)
+    slept = report["machines"]["big"]["residency"]["asleep_by_level_s"]
+    assert len(slept) == 2
+    assert slept[wanted - 1] > 0
+    rows = {row["state"]: row for row in report["ledger"]["rows"] if row["component"] == "big"}
+    # models.toml: 76.5 % of 170 W, then 3 % of them.
+    for place, (state, watts) in enumerate((("asleep", 130.05), ("asleep-2", 5.1))):
+        if slept[place]:
+            assert rows[state]["energy_j"] / rows[state]["time_s"] == pytest.approx(watts, rel=1e-3)
+        sample = f'halfwink_machine_state_seconds_total{{machine="big",state="{state}"}}'
+        assert sample in text
+    assert replay(log).first_difference is None
 
 
 def test_watts_come_and_go_only_by_a_restart(tmp_path: Path, pair: tuple[Recorder, Recorder]):

@@ -59,14 +59,13 @@ const WORKLOAD: &str = "readfile";
 const NO_SET: &str = "machine: found none, expected the name of a set of as many machines, whose \
                       values policies of sets take";
 
-/// Deeper levels are simulated alone.
-const ONE_LEVEL: &str = "expected one level of sleep, as the proxy has";
-
 fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
     let technique = Choice::parse("server", &config.policy).map_err(Error::input)?;
-    if technique.given("level").is_some_and(|level| level > 1.0) {
-        let message = format!("policy: found {technique}; {ONE_LEVEL}");
+    let deepest = config.machines().map(|machine| machine.count_levels()).max().unwrap_or(1);
+    if technique.given("level").is_some_and(|level| level > deepest as f64) {
+        let message =
+            format!("policy: found {technique}, expected level 1 to {deepest}, as is here");
         return Err(Error::input(message));
     }
     let header = Header::new("live steer", Family::Steering, &technique.to_string());
@@ -80,20 +79,7 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let library = library.as_ref().map_err(Clone::clone)?;
     let set = values(&config.set);
     let model = read(library, machine, &set).map_err(Error::input)?.model;
-    let set_of = |is_pair, count| match is_pair {
-        true => "a pair".to_owned(),
-        false => format!("a set of {count}"),
-    };
-    let found = (model.set().is_pair(), model.set().machines().len());
-    let expected = (config.is_pair(), config.machines().count());
-    if found != expected {
-        let [found, expected] = [found, expected].map(|(is_pair, n)| set_of(is_pair, n));
-        let message = format!("machine: found {machine}, {found}; expected {expected}, as is here");
-        return Err(Error::input(message));
-    }
-    if model.set().machines().iter().any(|machine| machine.levels > 1) {
-        return Err(Error::input(format!("machine: found {machine}; {ONE_LEVEL}")));
-    }
+    fits(&config, machine, &model)?;
     let known = &model.spec().workloads;
     let first = || known.keys().next().map_or(WORKLOAD, String::as_str);
     let by_default = if known.contains_key(WORKLOAD) { WORKLOAD } else { first() };
@@ -106,6 +92,32 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let watts = |side| watts(&model, side, config.machine(side).workers);
     let watts = config.sides().map(watts).collect();
     Ok(Described { config, policy, header, watts: Some(watts) })
+}
+
+/// Checks that a described set has as many machines, with as many levels of sleep.
+fn fits(config: &live::Config, name: &str, model: &Model) -> Result<(), Error> {
+    let set = |is_pair, count: usize| match is_pair {
+        true => "a pair".to_owned(),
+        false => format!("a set of {count}"),
+    };
+    let found = set(model.set().is_pair(), model.set().machines().len());
+    let expected = set(config.is_pair(), config.machines().count());
+    if found != expected {
+        let message = format!("machine: found {name}, {found}; expected {expected}, as is here");
+        return Err(Error::input(message));
+    }
+    for (side, described) in config.sides().zip(model.set().machines()) {
+        let (found, expected) =
+            (usize::from(described.levels), config.machine(side).count_levels());
+        if found != expected {
+            let machine = config.name(side);
+            return Err(Error::input(format!(
+                "machine: found {name}, where the {machine} machine has {found} levels of sleep; \
+                 expected {expected}, as is here"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {

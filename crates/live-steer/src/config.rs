@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_live::program::config::{exposed, read};
-use halfwink_policy::steering::{Rest, Side};
+use halfwink_policy::steering::{Rest, Side, LEVELS};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +109,10 @@ pub struct Machine {
     /// Mechanism by which it sleeps.
     #[serde(default)]
     pub power: Power,
+    /// Mechanisms of deeper levels of sleep, each reached from the one before. A machine wakes by
+    /// the mechanism of the level at which it is.
+    #[serde(default)]
+    pub levels: Vec<Power>,
     /// A wake-up that takes longer has failed, in milliseconds.
     #[serde(default = "default_wake_timeout_ms")]
     pub wake_timeout_ms: u64,
@@ -129,10 +133,22 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns its bounds: requests in service, requests that wait, and how often it sleeps.
-    pub(super) fn bounds(&self) -> (usize, usize, Rest) {
+    /// Returns the bounds on how often it sleeps.
+    pub(super) fn rest(&self) -> Rest {
         let least_awake = Time(self.least_awake_ms * 1_000_000_000);
-        (self.workers, self.queue, Rest { least_awake, per_day: self.sleeps_per_day })
+        Rest { least_awake, per_day: self.sleeps_per_day }
+    }
+
+    /// Returns the number of levels of sleep, 1 or more.
+    #[must_use]
+    pub fn count_levels(&self) -> usize {
+        1 + self.levels.len()
+    }
+
+    /// Returns the mechanism of a level of sleep, from 0; of the deepest one beyond it.
+    pub(super) fn power_at(&self, level: usize) -> &Power {
+        let deeper = level.min(self.levels.len()).checked_sub(1);
+        deeper.map_or(&self.power, |place| &self.levels[place])
     }
 }
 
@@ -359,8 +375,12 @@ impl Config {
             .map_err(|(key, message)| input.error_at_key(&key, &message))?;
         for side in config.sides() {
             let (key, machine) = (config.key(side), config.machine(side));
-            let named =
-                [(machine.power.programs(), "power"), (vec![&machine.may_sleep], "may_sleep")];
+            let levels = machine.levels.iter().flat_map(Power::programs).collect();
+            let named = [
+                (machine.power.programs(), "power"),
+                (levels, "levels"),
+                (vec![&machine.may_sleep[..]], "may_sleep"),
+            ];
             for (programs, at) in named {
                 let missing = programs.into_iter().filter_map(|words| words.first());
                 if let Some(program) = missing.into_iter().find(|program| !can_run(program)) {
@@ -506,6 +526,14 @@ impl Machine {
         within("sleeps_per_day", u64::from(self.sleeps_per_day.unwrap_or(1)), 1, 86_400)?;
         within("ask_again_ms", self.ask_again_ms, 1, HOUR_MS)?;
         self.power.check().map_err(|message| (format!("{at}.power"), message))?;
+        within("levels", self.levels.len() as u64, 0, LEVELS as u64 - 1)?;
+        for (place, level) in self.levels.iter().enumerate() {
+            let key = format!("{at}.levels.{place}");
+            if *level == Power::default() {
+                return wrong(&key, "found kind none, expected one that sends it deeper");
+            }
+            level.check().map_err(|message| (key, message))?;
+        }
         if let Some(announce) = &self.announce {
             within("announce.port", u64::from(announce.port), 1, u64::from(u16::MAX))?;
             within("announce.lead_us", u64::from(announce.lead_us), 0, LONGEST_LEAD_US)?;

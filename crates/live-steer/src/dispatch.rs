@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use halfwink_eventlog::Header;
-use halfwink_policy::steering::{Event, Rest, Side, SteeringPolicy};
+use halfwink_policy::steering::{Event, Side, SteeringPolicy};
 use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 use tokio::sync::{oneshot, Notify};
 
+use super::config::Config;
 use super::machine::{Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
 use super::power::Wanted;
@@ -146,6 +147,12 @@ impl Dispatch {
         (if held { State::Asleep } else { machine.state }, machine.wanted)
     }
 
+    /// Returns the level of sleep, from 0, at which a machine is, or to or from which it is on its
+    /// way.
+    pub fn level(&self, side: Side) -> usize {
+        self.lock().of(side).level
+    }
+
     /// Returns the time for which a machine that goes down stays on, if its sleep is put off.
     pub fn held(&self, side: Side) -> Option<Duration> {
         let mut inner = self.lock();
@@ -160,7 +167,7 @@ impl Dispatch {
     pub fn stay(&self, side: Side, again: Duration) -> bool {
         self.with(|inner, now| {
             let machine = inner.of(side);
-            if machine.state != State::GoingDown {
+            if machine.state != State::GoingDown || machine.level > 0 {
                 return false;
             }
             machine.counts.declined += 1;
@@ -185,14 +192,19 @@ impl Dispatch {
             if machine.state != State::GoingDown {
                 return;
             }
-            if well {
+            let deeper = machine.level > 0;
+            if well && !deeper {
                 machine.rest.take(&mut machine.budget, now);
+            }
+            if !well && deeper {
+                // It sleeps on where it was.
+                machine.level -= 1;
             }
             if machine.wanted == Wanted::Awake {
                 machine.become_(now, State::Waking);
             } else {
                 machine.become_(now, State::Asleep);
-                machine.insomniac = !well;
+                machine.insomniac = !well && (machine.insomniac || !deeper);
                 inner.tell(now, Event::Asleep { side });
             }
             inner.ring.keeper_of(side);
@@ -206,6 +218,7 @@ impl Dispatch {
             if machine.state == State::Waking && machine.wanted == Wanted::Asleep {
                 // A policy that has just begun wants it so, and counts it as going down.
                 machine.become_(now, State::GoingDown);
+                machine.level = 0;
                 inner.ring.keeper_of(side);
             } else if machine.state == State::Waking {
                 machine.become_(now, State::On);
@@ -283,18 +296,14 @@ impl Dispatch {
     /// it is called in the log.
     pub fn change(
         &self,
-        bounds: &[(usize, usize, Rest)],
+        config: &Config,
         watts: &[Watts],
-        fall: u32,
         policy: Option<(SteeringPolicy, Header)>,
     ) {
         self.with(|inner, now| {
-            inner.fall = fall;
-            let machines = inner.machines.iter_mut();
-            for ((machine, &(workers, room, rest)), &watts) in machines.zip(bounds).zip(watts) {
-                machine.book(now);
-                machine.meter.set_watts(watts);
-                (machine.workers, machine.room, machine.rest) = (workers, room, rest);
+            inner.fall = config.health.fall;
+            for (machine, &watts) in inner.machines.iter_mut().zip(watts) {
+                machine.change(now, config.machine(machine.side), watts);
             }
             if let Some((policy, header)) = policy {
                 inner.replace(policy, header, now);

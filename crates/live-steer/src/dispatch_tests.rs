@@ -1,17 +1,20 @@
 //! Requests and machines without sockets.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use halfwink_engine::Input;
 use halfwink_eventlog::{
     replay_log, replayer, Contradiction, Ended, Family, Footer, Header, Live, Reader, Report,
 };
 use halfwink_policy::steering::{
-    Member, Progressive, ProgressiveParameters, Rest, Side, SteeringPolicy, Threshold,
-    ThresholdParameters,
+    Member, Progressive, ProgressiveParameters, Rest, Side, SleepTimer, SleepTimerParameters,
+    SteeringPolicy, Threshold, ThresholdParameters,
 };
 use halfwink_units::Time;
 
+use super::config::Config;
 use super::dispatch::{Dispatch, Place, Ticket, Waiting};
 use super::machine::{Machine, Refusal};
 use super::meter::{State, Watts};
@@ -216,12 +219,11 @@ fn another_policy_takes_over() {
     let second = later(dispatch.arrive());
     dispatch.awake(Side::Big);
     let (second, third) = (wait(second).unwrap(), later(dispatch.arrive()));
-    dispatch.change(
-        &[(1, 8, Rest::default()); 2],
-        &[Watts::default(); 2],
-        2,
-        Some((policy(5), header(5))),
-    );
+    let text =
+        "schema = 1\nlisten = \"127.0.0.1:0\"\n[small]\naddress = \"127.0.0.1:1\"\nworkers = 1\n\
+                [big]\naddress = \"127.0.0.1:2\"\nworkers = 1\n";
+    let config = Config::parse(&Input::new("s.toml", text), Path::new("")).unwrap();
+    dispatch.change(&config, &[Watts::default(); 2], Some((policy(5), header(5))));
     // It wants the big machine asleep, which still serves somebody it does not know.
     assert_eq!((second.side, load(&dispatch)), (Side::Big, vec![1, 0]));
     assert_eq!(dispatch.state(Side::Big), (State::Asleep, Wanted::Asleep), "held");
@@ -281,4 +283,57 @@ fn keepers_are_woken_by_their_place() {
     [63, 0, 5, 5].into_iter().for_each(|place| ring.keeper_of(Side::Place(place)));
     assert_eq!(ring.places().collect::<Vec<_>>(), [0, 5, 63]);
     assert!(!ring.timer);
+}
+
+/// A big machine with two levels of sleep, to the deeper of which it is sent at once.
+fn two_levels() -> Arc<Dispatch> {
+    let mut timer = SleepTimerParameters::fixed(Time::ZERO);
+    timer.deeper[0] = Time::ZERO;
+    let machine = |side| Machine::new(side, 1, 8, Watts::default());
+    let [small, big] = Side::BOTH.map(machine);
+    let policy = Box::new(SleepTimer::new(timer));
+    let dispatch = Dispatch::new(policy, None, vec![small, Machine { levels: 2, ..big }], 2);
+    let ring = || while dispatch.tick().unwrap().is_some_and(|left| left == Time::ZERO) {};
+    ring();
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::GoingDown, 0));
+    dispatch.asleep(Side::Big, true);
+    ring();
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::GoingDown, 1));
+    dispatch
+}
+
+#[test]
+fn a_machine_goes_deeper_and_wakes_from_where_it_is() {
+    let dispatch = two_levels();
+    dispatch.asleep(Side::Big, true);
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::Asleep, 1));
+    let request = later(dispatch.arrive());
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::Waking, 1));
+    dispatch.awake(Side::Big);
+    assert_eq!(dispatch.level(Side::Big), 0);
+    assert_eq!(wait(request).unwrap().side, Side::Big);
+}
+
+#[test]
+fn a_level_that_is_not_reached_leaves_a_machine_where_it_was() {
+    let dispatch = two_levels();
+    dispatch.asleep(Side::Big, false);
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::Asleep, 0));
+    dispatch.with(|inner, _| {
+        let machine = inner.of(Side::Big);
+        assert_eq!((machine.counts.power_failures, machine.insomniac), (1, false));
+    });
+}
+
+#[test]
+fn a_request_on_the_way_to_a_deeper_level_wakes_the_machine_from_there() {
+    let dispatch = two_levels();
+    let request = later(dispatch.arrive());
+    // It is on its way, and cannot serve at once as one that is still on.
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Awake));
+    assert!(!dispatch.stay(Side::Big, std::time::Duration::ZERO), "it is not asked any more");
+    dispatch.asleep(Side::Big, true);
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::Waking, 1));
+    dispatch.awake(Side::Big);
+    assert_eq!(wait(request).unwrap().side, Side::Big);
 }

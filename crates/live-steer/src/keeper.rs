@@ -78,8 +78,8 @@ async fn look(config: &Config, side: Side) -> Result<(), Unwell> {
 }
 
 async fn go_down(shared: &Shared, config: &Config, side: Side) {
-    let machine = config.machine(side);
-    if !machine.may_sleep.is_empty() {
+    let (machine, level) = (config.machine(side), shared.dispatch.level(side));
+    if level == 0 && !machine.may_sleep.is_empty() {
         if let Err(why) = run(&machine.may_sleep, ms(machine.wake_timeout_ms)).await {
             if shared.dispatch.stay(side, ms(machine.ask_again_ms)) {
                 shared.say(side, &format!("stays on: {why}"));
@@ -87,7 +87,7 @@ async fn go_down(shared: &Shared, config: &Config, side: Side) {
             return;
         }
     }
-    let done = turn(shared, machine, Wanted::Asleep).await;
+    let done = turn(shared, machine, level, Wanted::Asleep).await;
     if let Err(why) = &done {
         shared.say(side, &format!("cannot sleep: {why}"));
     }
@@ -95,9 +95,14 @@ async fn go_down(shared: &Shared, config: &Config, side: Side) {
 }
 
 /// Does what is wanted of a machine's power, as soon as this process has descriptors for it.
-async fn turn(shared: &Shared, machine: &Machine, wanted: Wanted) -> Result<(), Unwell> {
+async fn turn(
+    shared: &Shared,
+    machine: &Machine,
+    level: usize,
+    wanted: Wanted,
+) -> Result<(), Unwell> {
     loop {
-        match machine.power.turn(wanted, ms(machine.wake_timeout_ms)).await {
+        match machine.power_at(level).turn(wanted, ms(machine.wake_timeout_ms)).await {
             Err(Unwell::Short(error)) if !shared.drained.load(Ordering::Acquire) => {
                 shared.short(&error);
                 tokio::time::sleep(PAUSE).await;
@@ -109,9 +114,9 @@ async fn turn(shared: &Shared, machine: &Machine, wanted: Wanted) -> Result<(), 
 
 /// Wakes a machine: it is awake once it answers.
 async fn wake(shared: &Shared, config: &Config, side: Side) {
-    let machine = config.machine(side);
+    let (machine, level) = (config.machine(side), shared.dispatch.level(side));
     let mut until = Instant::now() + ms(machine.wake_timeout_ms);
-    let mut found = turn(shared, machine, Wanted::Awake).await;
+    let mut found = turn(shared, machine, level, Wanted::Awake).await;
     if found.is_err() {
         shared.dispatch.power_failed(side);
     } else {
@@ -128,7 +133,7 @@ async fn wake(shared: &Shared, config: &Config, side: Side) {
                     until = Instant::now() + ms(machine.wake_timeout_ms);
                 }
                 // It runs already, and is not there.
-                Err(Unwell::Refused(_)) if machine.power.wakes_at_once() => {
+                Err(Unwell::Refused(_)) if machine.power_at(level).wakes_at_once() => {
                     refused += 1;
                     if refused >= config.health.fall {
                         break;
@@ -152,8 +157,8 @@ async fn wake(shared: &Shared, config: &Config, side: Side) {
 
 /// A lost machine was asked to wake once more.
 async fn again(shared: &Shared, config: &Config, side: Side) {
-    let machine = config.machine(side);
-    if let Err(why) = turn(shared, machine, Wanted::Awake).await {
+    let (machine, level) = (config.machine(side), shared.dispatch.level(side));
+    if let Err(why) = turn(shared, machine, level, Wanted::Awake).await {
         shared.dispatch.power_failed(side);
         shared.say(side, &format!("cannot wake: {why}"));
     }
@@ -183,7 +188,8 @@ pub async fn wake_all(shared: &Shared) {
     for side in config.sides() {
         let machine = config.machine(side);
         if shared.dispatch.state(side).0 != State::On {
-            if let Err(why) = machine.power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
+            let power = machine.power_at(shared.dispatch.level(side));
+            if let Err(why) = power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
                 shared.say(side, &format!("cannot wake at the end: {why}"));
             }
         }

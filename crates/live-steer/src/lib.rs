@@ -64,7 +64,7 @@ pub use access::{AccessLog, Format, Told};
 pub use announce::{Announce, Announcer};
 pub use config::{Config, Headers, Limits, Mode};
 pub use memory::Waiting;
-pub use meter::{Residency, State, Watts};
+pub use meter::{Residency, State, Watts, ASLEEP};
 pub use report::{MachineReport, Modelled, Report};
 pub use stream::Buffer;
 
@@ -171,12 +171,10 @@ impl Steer {
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         self.change_access(config.access_log.as_ref())?;
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
-        let bounds: Vec<_> = config.machines().map(config::Machine::bounds).collect();
-        let fall = config.health.fall;
         config.exposed().iter().for_each(|line| self.shared.warn(line));
         budget::raise(&config);
         self.shared.set_config(config);
-        self.shared.dispatch.change(&bounds, &watts, fall, policy);
+        self.shared.dispatch.change(&self.shared.config(), &watts, policy);
         Ok(changes)
     }
 

@@ -6,7 +6,7 @@ use halfwink_policy::steering::{Budget, Rest, Side};
 use halfwink_units::Time;
 use tokio::sync::oneshot;
 
-use super::config::Config;
+use super::config::{self, Config};
 use super::meter::{Meter, State, Watts};
 use super::power::Wanted;
 
@@ -46,6 +46,10 @@ pub struct Machine {
     pub side: Side,
     /// Power state of the machine.
     pub state: State,
+    /// Level of sleep, from 0, at which it is, or to or from which it is on its way.
+    pub level: usize,
+    /// Number of levels of sleep.
+    pub levels: usize,
     /// Power state that the policy wants.
     pub wanted: Wanted,
     /// Requests in service, at most.
@@ -62,7 +66,7 @@ pub struct Machine {
     pub on_since: Time,
     /// Connections that failed one after the other.
     pub failures: u32,
-    /// Whether it could not be put to sleep, and so keeps its power.
+    /// Set if it could not be put to sleep, and so keeps its power.
     pub insomniac: bool,
     /// Set once `may_sleep` has kept it on, until it is asked to sleep again.
     pub stays: bool,
@@ -118,6 +122,8 @@ impl Machine {
         Machine {
             side,
             state: State::On,
+            level: 0,
+            levels: 1,
             wanted: Wanted::Awake,
             workers,
             room,
@@ -139,8 +145,17 @@ impl Machine {
     /// Creates a machine that is on, with the bounds of its description.
     #[must_use]
     pub fn described(config: &Config, side: Side, watts: Watts) -> Machine {
-        let (workers, room, rest) = config.machine(side).bounds();
-        Machine::new(side, workers, room, watts).resting(rest)
+        let machine = config.machine(side);
+        let new = Machine::new(side, machine.workers, machine.queue, watts);
+        Machine { levels: machine.count_levels(), ..new.resting(machine.rest()) }
+    }
+
+    /// Takes other bounds and watts up to now.
+    pub fn change(&mut self, now: Time, described: &config::Machine, watts: Watts) {
+        self.book(now);
+        self.meter.set_watts(watts);
+        (self.workers, self.room) = (described.workers, described.queue);
+        (self.rest, self.levels) = (described.rest(), described.count_levels());
     }
 
     /// Sets bounds on its sleeps.
@@ -152,12 +167,12 @@ impl Machine {
     /// Books the time until now, before anything changes.
     #[inline]
     pub fn book(&mut self, now: Time) {
-        if self.state == State::GoingDown {
-            self.meter.spent_until(self.held.min(now), State::On, self.in_service);
+        if self.is_leaving() {
+            self.meter.on_until(self.held.min(now), self.in_service);
         }
         let awake = self.insomniac && self.state == State::Asleep;
         let state = if awake { State::On } else { self.state };
-        self.meter.spent(now, state, self.in_service);
+        self.meter.spent(now, state, self.level, self.in_service);
     }
 
     /// A change of state.
@@ -167,6 +182,7 @@ impl Machine {
             self.on_since = now;
             self.failures = 0;
             self.insomniac = false;
+            self.level = 0;
         }
         self.state = state;
     }
@@ -185,7 +201,12 @@ impl Machine {
     #[inline]
     #[must_use]
     pub fn is_held(&self, now: Time) -> bool {
-        self.state == State::GoingDown && (self.stray > 0 || now < self.held)
+        self.is_leaving() && (self.stray > 0 || now < self.held)
+    }
+
+    /// Returns whether it goes down from service, not from one level of sleep to the next.
+    fn is_leaving(&self) -> bool {
+        self.state == State::GoingDown && self.level == 0
     }
 
     /// Returns whether a worker is free.

@@ -2,6 +2,7 @@
 
 use halfwink_engine::{Cause, Mode, Row, State as LedgerState};
 use halfwink_live::program::ledger::Account;
+use halfwink_policy::steering::LEVELS;
 use halfwink_units::{Power, Time};
 use serde::Serialize;
 
@@ -30,6 +31,8 @@ pub struct Residency {
     pub going_down_s: f64,
     /// Time asleep, in seconds.
     pub asleep_s: f64,
+    /// Time asleep by the level of sleep, in seconds, the first level first.
+    pub asleep_by_level_s: Vec<f64>,
     /// Time waking, in seconds.
     pub waking_s: f64,
     /// Time lost, in seconds.
@@ -54,9 +57,25 @@ pub struct Watts {
     pub request: Power,
     /// While it changes between on and asleep.
     pub changing: Power,
-    /// Power when asleep.
-    pub asleep: Power,
+    /// Power when asleep, by the level of sleep.
+    pub asleep: [Power; LEVELS],
 }
+
+/// Times beside those on: going down, waking and lost by [`State`], asleep by the level.
+type Times = [u64; SLOTS];
+
+/// Levels below the first one stand behind all states.
+const SLOTS: usize = State::Lost as usize + LEVELS;
+
+const fn slot(state: State, level: usize) -> usize {
+    match (state, level) {
+        (State::Asleep, 1..) => State::Lost as usize + level,
+        _ => state as usize,
+    }
+}
+
+/// States of the ledger, by the level of sleep; as simulated servers have them.
+pub const ASLEEP: [&str; LEVELS] = ["asleep", "asleep-2", "asleep-3", "asleep-4"];
 
 /// Times in states, and what they take by a model.
 ///
@@ -66,13 +85,13 @@ pub struct Watts {
 pub struct Meter {
     since: Time,
     on: Vec<u64>,
-    other: [u64; 5],
+    other: Times,
     watts: Watts,
     total: Row,
     /// Rows up to the last change of watts, and the times of then.
     posted: Vec<(Posting, Row)>,
     posted_on: Vec<u64>,
-    posted_other: [u64; 5],
+    posted_other: Times,
 }
 
 type Posting = (LedgerState, Cause);
@@ -84,24 +103,25 @@ impl Meter {
         Meter {
             since: now,
             on: vec![0; workers + 1],
-            other: [0; 5],
+            other: [0; SLOTS],
             watts,
             total: Row::default(),
             posted: Vec::new(),
             posted_on: Vec::new(),
-            posted_other: [0; 5],
+            posted_other: [0; SLOTS],
         }
     }
 
-    /// Books the time since the last call to this state and number of requests in service.
+    /// Books the time since the last call to this state, level of sleep (from 0) and number of
+    /// requests in service.
     #[inline]
-    pub fn spent(&mut self, now: Time, state: State, in_service: usize) {
+    pub fn spent(&mut self, now: Time, state: State, level: usize, in_service: usize) {
         let span = Time(now.0.saturating_sub(self.since.0));
         self.since = now;
         let power = match state {
             State::On => self.watts.idle + Power(self.watts.request.0 * in_service as u64),
             State::GoingDown | State::Waking => self.watts.changing,
-            State::Asleep => self.watts.asleep,
+            State::Asleep => self.watts.asleep[level],
             State::Lost => Power(0),
         };
         self.total.time += span;
@@ -113,15 +133,15 @@ impl Meter {
             }
             self.on[in_service] += span.0;
         } else {
-            self.other[state as usize] += span.0;
+            self.other[slot(state, level)] += span.0;
         }
     }
 
-    /// Books the time up to an earlier moment than now, if it is later than the last call's.
+    /// Books the time up to an earlier moment than now as on, if it is later than the last call's.
     #[inline]
-    pub fn spent_until(&mut self, edge: Time, state: State, in_service: usize) {
+    pub fn on_until(&mut self, edge: Time, in_service: usize) {
         if edge > self.since {
-            self.spent(edge, state, in_service);
+            self.spent(edge, State::On, 0, in_service);
         }
     }
 
@@ -133,15 +153,19 @@ impl Meter {
         self.watts = watts;
     }
 
-    /// Times so far, all of which were told by [`Meter::spent`].
+    /// Returns the times so far, all of which were told by [`Meter::spent`], of a machine with so
+    /// many levels of sleep.
     #[must_use]
-    pub fn residency(&self) -> Residency {
+    pub fn residency(&self, levels: usize) -> Residency {
         let s = |ps: &u64| *ps as f64 * 1e-12;
-        let of = |state: State| s(&self.other[state as usize]);
+        let of = |state: State| s(&self.other[slot(state, 0)]);
+        let asleep: Vec<f64> =
+            (0..levels).map(|level| s(&self.other[slot(State::Asleep, level)])).collect();
         Residency {
             on_s: self.on.iter().map(s).collect(),
             going_down_s: of(State::GoingDown),
-            asleep_s: of(State::Asleep),
+            asleep_s: asleep.iter().sum(),
+            asleep_by_level_s: asleep,
             waking_s: of(State::Waking),
             lost_s: of(State::Lost),
         }
@@ -157,8 +181,9 @@ impl Meter {
     /// Joules as it was, and had it never slept: idle instead.
     #[must_use]
     pub fn joules(&self) -> [f64; 2] {
-        let s = |state: State| self.other[state as usize] as f64 * 1e-12;
-        let idle_s = s(State::GoingDown) + s(State::Asleep) + s(State::Waking);
+        let lost = State::Lost as usize;
+        let changed_or_slept = self.other.iter().enumerate().filter(|(slot, _)| *slot != lost);
+        let idle_s = changed_or_slept.map(|(_, &ps)| ps as f64 * 1e-12).sum::<f64>();
         let on = self.rows().into_iter().filter(|((state, _), _)| state.0 == "on");
         let on_j: f64 = on.map(|(_, row)| row.energy.as_j()).sum();
         [self.total.energy.as_j(), on_j + idle_s * self.watts.idle.as_w()]
@@ -171,8 +196,8 @@ impl Meter {
             on += ps;
             served += ps * busy as u64;
         }
-        let since =
-            |state: State| Time(self.other[state as usize] - self.posted_other[state as usize]);
+        let since_at = |at: usize| Time(self.other[at] - self.posted_other[at]);
+        let since = |state: State| since_at(slot(state, 0));
         let row = |time: Time, power: Power| Row { time, energy: power * time };
         let watts = &self.watts;
         let serving = Row { time: Time::ZERO, ..row(Time(served), watts.request) };
@@ -184,7 +209,13 @@ impl Meter {
                 posting("going-down", Mode::Kernel, "no-requests"),
                 row(since(State::GoingDown), watts.changing),
             ),
-            (posting("asleep", Mode::Idle, "no-requests"), row(since(State::Asleep), watts.asleep)),
+        ]);
+        rows.extend((0..LEVELS).map(|level| {
+            let slept = since_at(slot(State::Asleep, level));
+            let posting = posting(ASLEEP[level], Mode::Idle, "no-requests");
+            (posting, row(slept, watts.asleep[level]))
+        }));
+        rows.extend([
             (
                 posting("waking", Mode::Kernel, "requests"),
                 row(since(State::Waking), watts.changing),
@@ -223,24 +254,26 @@ mod tests {
         idle: Power(100_000_000),
         request: Power(25_000_000),
         changing: Power(80_000_000),
-        asleep: Power(5_000_000),
+        asleep: [Power(5_000_000), Power(1_000_000), Power(0), Power(0)],
     };
 
     fn played() -> Meter {
         let mut meter = Meter::start(Time::ZERO, 2, WATTS);
-        meter.spent(Time::ns(1_000_000), State::On, 0);
-        meter.spent(Time::ns(3_000_000), State::On, 2);
-        meter.spent(Time::ns(4_000_000), State::GoingDown, 1);
-        meter.spent(Time::ns(6_000_000), State::Asleep, 1);
-        meter.spent(Time::ns(7_000_000), State::Waking, 1);
-        meter.spent(Time::ns(9_000_000), State::Lost, 1);
-        meter.spent(Time::ns(10_000_000), State::On, 3);
+        meter.spent(Time::ns(1_000_000), State::On, 0, 0);
+        meter.spent(Time::ns(3_000_000), State::On, 0, 2);
+        meter.spent(Time::ns(4_000_000), State::GoingDown, 0, 1);
+        meter.spent(Time::ns(5_000_000), State::Asleep, 0, 1);
+        meter.spent(Time::ns(6_000_000), State::Asleep, 1, 1);
+        meter.spent(Time::ns(7_000_000), State::Waking, 1, 1);
+        meter.spent(Time::ns(9_000_000), State::Lost, 0, 1);
+        meter.spent(Time::ns(10_000_000), State::On, 0, 3);
         meter
     }
 
     #[test]
     fn every_moment_is_somewhere() {
-        let r = played().residency();
+        let r = played().residency(2);
+        assert_eq!(r.asleep_by_level_s, [0.001, 0.001]);
         assert_eq!(r.on_s, [0.001, 0.0, 0.002, 0.001]);
         assert_eq!(
             (r.going_down_s, r.asleep_s, r.waking_s, r.lost_s),
@@ -253,16 +286,16 @@ mod tests {
     fn joules_balance_also_where_watts_change() {
         let mut meter = played();
         // By hand, in millijoules: on 4 ms x 100 W, requests (2 x 2 + 3 x 1) ms x 25 W, changing
-        // 2 ms x 80 W, asleep 2 ms x 5 W.
-        let by_hand = 400.0 + 175.0 + 160.0 + 10.0;
+        // 2 ms x 80 W, asleep 1 ms x 5 W and 1 ms x 1 W.
+        let by_hand = 400.0 + 175.0 + 160.0 + 5.0 + 1.0;
         let balance = close(Time::ns(10_000_000).into(), vec![meter.account("big")], None);
         assert_eq!(balance.imbalance, None);
         assert!((balance.energy_j.unwrap() * 1e3 - by_hand).abs() < 1e-9, "{balance:?}");
         // Never asleep: the 4 ms in which it changed or slept at 100 W.
         let [joules, awake] = meter.joules();
         assert!((joules * 1e3 - by_hand).abs() < 1e-9 && (awake * 1e3 - 975.0).abs() < 1e-9);
-        meter.set_watts(Watts { asleep: Power(50_000_000), ..WATTS });
-        meter.spent(Time::ns(11_000_000), State::Asleep, 0);
+        meter.set_watts(Watts { asleep: [Power(50_000_000); LEVELS], ..WATTS });
+        meter.spent(Time::ns(11_000_000), State::Asleep, 0, 0);
         let balance = close(Time::ns(11_000_000).into(), vec![meter.account("big")], None);
         assert_eq!(balance.imbalance, None);
         assert!((balance.energy_j.unwrap() * 1e3 - by_hand - 50.0).abs() < 1e-9, "{balance:?}");

@@ -95,6 +95,8 @@ pub struct MachineReport {
     pub address: String,
     /// Power state of the machine.
     pub state: State,
+    /// Level of sleep, from 1; 0 unless it is asleep.
+    pub level: usize,
     /// Number of requests in service.
     pub in_service: usize,
     /// Number of waiting requests.
@@ -111,6 +113,8 @@ pub struct MachineReport {
 /// State of a machine that a report takes while the lock is held.
 struct Read {
     state: State,
+    level: usize,
+    levels: usize,
     in_service: usize,
     waiting: usize,
     counts: Counts,
@@ -121,6 +125,8 @@ impl Read {
     fn of(machine: &Machine, now: Time) -> Read {
         Read {
             state: if machine.is_held(now) { State::On } else { machine.state },
+            level: if machine.state == State::Asleep { machine.level + 1 } else { 0 },
+            levels: machine.levels,
             in_service: machine.in_service,
             waiting: machine.queue.len(),
             counts: machine.counts,
@@ -151,10 +157,11 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
             place: side.index(),
             address: config.machine(side).address.to_string(),
             state: read.state,
+            level: read.level,
             in_service: read.in_service,
             waiting: read.waiting,
             counts: read.counts,
-            residency: read.meter.residency(),
+            residency: read.meter.residency(read.levels),
             modelled: Some(Modelled::of(own, now.as_s())),
         };
         reports.insert(name.to_owned(), report);

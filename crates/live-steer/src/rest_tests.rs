@@ -47,7 +47,7 @@ fn a_held_machine_serves_at_once_and_was_on_all_the_time() {
     inner.leave(Side::Big, 0, s(5), s(6));
     assert_eq!((big(&mut inner).state, big(&mut inner).held), (State::GoingDown, s(10)));
     big(&mut inner).book(s(11));
-    let spent = big(&mut inner).meter.residency();
+    let spent = big(&mut inner).meter.residency(1);
     assert_eq!((spent.on_s, spent.going_down_s), (vec![9.0, 1.0], 1.0));
     // Asked to wake now, it goes down first.
     inner.leave(Side::Small, 0, s(5), s(11));

@@ -222,7 +222,11 @@ impl Inner {
                 machine.stays = false;
                 machine.held = machine.rest.earliest(machine.on_since, machine.budget);
             }
-            // A policy that has just begun does not know.
+            State::Asleep if machine.level + 1 < machine.levels => {
+                machine.become_(now, State::GoingDown);
+                machine.level += 1;
+            }
+            // A policy that has just begun does not know; and there is no deeper level.
             State::Asleep => self.pending.push(Event::Asleep { side }),
             State::GoingDown | State::Waking | State::Lost => {}
         }

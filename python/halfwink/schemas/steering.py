@@ -15,12 +15,18 @@ BIN = part("n requests bytes seconds fitted_s")
 POOL = part("requests", medians=FIT, medians_free=FIT, plain=FIT, plain_free=FIT, bins=BIN.listed())
 QUANTILES = part("count max mean p50 p90 p99 p999")
 BY_POOL = part("small big")
-RESIDENCY = part("asleep_s going_down_s lost_s", on_s=NUMBER.listed(), waking_s=NUMBER)
+RESIDENCY = part(
+    "asleep_s going_down_s lost_s",
+    asleep_by_level_s=NUMBER.listed().called("Time asleep by level of sleep, the first one first."),
+    on_s=NUMBER.listed(),
+    waking_s=NUMBER,
+)
 MODELLED = part("always_on_j always_on_w energy_j energy_w").or_null()
 BACKEND = part(
     "address connections failed given_up in_service losses power_failures queued "
     "refused resteered retried served sleeps spared state waiting wakes",
     declined=NUMBER.called("Times that its `may_sleep` program kept it on."),
+    level=NUMBER.called("Level of sleep, from 1; 0 unless it is asleep."),
     modelled=MODELLED.called("Modelled energy and power of this machine; null without a model."),
     place=NUMBER.called("Place in the order of activation, from 0."),
     residency=RESIDENCY,

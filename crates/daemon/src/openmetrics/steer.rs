@@ -1,5 +1,7 @@
 //! A proxy's page.
 
+use halfwink_live_steer::ASLEEP;
+
 use super::{meters, Page};
 use crate::steer::Report as SteerReport;
 
@@ -84,11 +86,13 @@ fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
         for (state, seconds) in [
             ("on", r.on_s.iter().sum()),
             ("going_down", r.going_down_s),
-            ("asleep", r.asleep_s),
             ("waking", r.waking_s),
             ("lost", r.lost_s),
         ] {
             spent.add(&[("machine", name), ("state", state)], seconds);
+        }
+        for (state, seconds) in ASLEEP.iter().zip(&r.asleep_by_level_s) {
+            spent.add(&[("machine", name), ("state", state)], *seconds);
         }
     }
     let help = "Time that requests were in service, measured: its rate is their mean number";

@@ -1,6 +1,6 @@
 //! Watts of the machines behind a live proxy.
 
-use halfwink_policy::steering::Side;
+use halfwink_policy::steering::{Side, LEVELS};
 use halfwink_units::Power;
 
 use super::Model;
@@ -14,8 +14,8 @@ pub struct Watts {
     pub request: Power,
     /// While it changes between on and asleep.
     pub changing: Power,
-    /// While it is asleep.
-    pub asleep: Power,
+    /// While it is asleep, by the level of sleep. Places beyond the deepest repeat it.
+    pub asleep: [Power; LEVELS],
 }
 
 impl Model {
@@ -29,7 +29,7 @@ impl Model {
             idle: Power::from_w(m.idle_w),
             request: Power::from_w((m.max_w - m.idle_w) / workers.max(1) as f64),
             changing: Power::from_w(m.idle_w * m.transition_share),
-            asleep: Power::from_w(m.idle_w * m.sleep_share),
+            asleep: self.set().machines()[side.index()].sleep.map(|level| level.power),
         }
     }
 }
@@ -50,7 +50,7 @@ mod tests {
                 assert!((all - m.max_w).abs() < 1e-5 * workers as f64, "{all} of {}", m.max_w);
             }
             let watts = server.watts(side, 4);
-            assert!((watts.asleep.as_w() - m.idle_w * m.sleep_share).abs() < 1e-6);
+            assert!((watts.asleep[0].as_w() - m.idle_w * m.sleep_share).abs() < 1e-6);
             assert!((watts.changing.as_w() - m.idle_w * m.transition_share).abs() < 1e-6);
         }
     }
