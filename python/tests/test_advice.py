@@ -187,7 +187,7 @@ def test_each_number_of_a_shipped_server_can_be_set(name: str):
         Job("node", job.workload, name, USUAL, ((value.path, value.text),)).prepare()
 
 
-def test_the_command(halfwink: Halfwink, tmp_path: Path):
+def test_advise_prints_settings_and_savings(halfwink: Halfwink, tmp_path: Path):
     words = ("advise", SERVICE, "--load", "20%", "--p99", "2ms", "--today", "--requests", "20000")
     told = halfwink(*words, "--servers", "100", "-o", "out", "--plot", "a.svg")
     assert told.status == 0

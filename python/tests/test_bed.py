@@ -114,7 +114,7 @@ def test_bursts_arrive_together(wire: Bed, tmp_path: Path):
     assert found["sink"]["captured"] >= 1000
 
 
-def test_profiles(wire: Bed):
+def test_profile_sets_the_rates_of_the_generator(wire: Bed):
     rates = traffic.profile("world-cup", seconds=0.5, peak_pps=10_000)
     found = whole(wire, rates=rates)
     assert found["sent"] == found["generator"]["scheduled_frames"]
@@ -336,7 +336,7 @@ def test_a_user_without_rights_can_make_a_bed():
     assert packets >= 20
 
 
-def test_the_command_line(wire: Bed, tmp_path: Path):
+def test_live_source_and_sink_run_from_the_command_line(wire: Bed, tmp_path: Path):
     def words(*more: str) -> list[str]:
         return [sys.executable, "-m", "halfwink", "live", *more]
 

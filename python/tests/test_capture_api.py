@@ -106,7 +106,7 @@ def test_a_root_of_ones_own_has_none_of_our_packages(tmp_path: Path) -> None:
     assert make_header(plan, guest)["packages"] == [{"name": "linux-image-6.1", "version": "6.1-1"}]
 
 
-def test_results() -> None:
+def test_result_gives_shares_and_rates() -> None:
     result = Result(
         path=Path("t.hwt"),
         workload="x",

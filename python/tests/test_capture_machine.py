@@ -56,7 +56,9 @@ def test_servers_have_a_cpu_of_their_own(tmp_path: Path) -> None:
     assert "cpu=1,cpus=2" in words[-1]
 
 
-def test_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_reports_progress_up_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend(
         monkeypatch,
         "echo firmware; echo 'ROM..@guest booted'; echo '@guest warming up: x'; echo said;"

@@ -45,7 +45,7 @@ def test_programs_of_the_guest_are_not() -> None:
     assert locate(["/bin/service"], own_root=True).files == {}
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_wrong_program_is_refused_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(WrongUseError, match="no command"):
         locate([], own_root=False)
     with pytest.raises(WrongUseError, match="no such file"):

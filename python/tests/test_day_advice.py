@@ -197,7 +197,7 @@ def test_the_answer_says_what_its_tables_say(fleet: DayAdvice):
     assert fleet.linux
 
 
-def test_the_command(halfwink: Halfwink, profile: str, tmp_path: Path):
+def test_advise_prints_a_day_of_a_fleet(halfwink: Halfwink, profile: str, tmp_path: Path):
     (tmp_path / "day.csv").write_text("00:00,60\n00:01,6000\n00:02,600\n")
     words = ("advise", profile, "--day", "day.csv", "--servers", "3", "--load", "40%", "--today")
     words = (*words, "--p99", "5ms", "--requests", "20000", "-o", "out")

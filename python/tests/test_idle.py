@@ -216,7 +216,9 @@ def test_packed_files_and_standard_input_are_read(halfwink: Halfwink, busy: Path
         (["--p99", "soon"], "`soon`"),
     ],
 )
-def test_wrong_use(halfwink: Halfwink, busy: Path, words: list[str], complaint: str):
+def test_wrong_use_is_refused_with_its_reason(
+    halfwink: Halfwink, busy: Path, words: list[str], complaint: str
+):
     done = halfwink("idle", str(busy), *([] if "-m" in words else ["-m", ON]), *words)
     assert done.status == 2
     assert complaint in done.complaint

@@ -217,7 +217,7 @@ def test_a_program_that_a_signal_ends(tmp_path: Path) -> None:
     assert ended.moved() > 0
 
 
-def test_sqlite(tmp_path: Path) -> None:
+def test_sqlite_writes_the_same_delegated(tmp_path: Path) -> None:
     sqlite = need("sqlite3")
     script = """
       create table t (a integer primary key, b text);
@@ -233,7 +233,7 @@ def test_sqlite(tmp_path: Path) -> None:
     assert ended.moved("pwrite") > 10
 
 
-def test_tar(tmp_path: Path) -> None:
+def test_tar_packs_the_same_delegated(tmp_path: Path) -> None:
     tar = need("tar")
     source = tmp_path / "source"
     for n in range(40):
@@ -247,7 +247,7 @@ def test_tar(tmp_path: Path) -> None:
     assert files(out) == files(source)
 
 
-def test_gcc(tmp_path: Path) -> None:
+def test_gcc_compiles_the_same_delegated(tmp_path: Path) -> None:
     gcc = need("gcc")
     source = tmp_path / "a.c"
     source.write_text('#include <stdio.h>\nint main(void) { printf("%d\\n", 6 * 7); }\n')
@@ -337,7 +337,7 @@ def test_nginx_and_curl(tmp_path: Path, sendfile: str) -> None:
     assert calls["recv"]["delegated"] >= 50
 
 
-def test_redis(tmp_path: Path) -> None:
+def test_redis_answers_the_same_delegated(tmp_path: Path) -> None:
     server = need("redis-server")
     bench = need("redis-benchmark")
     cli = need("redis-cli")
@@ -477,7 +477,9 @@ def test_the_report_goes_to_standard_error(halfwink: Halfwink) -> None:
         (["--os-cpu", "999", "--", "true"], "--os-cpu 999: expected one of 0"),
     ],
 )
-def test_wrong_use(halfwink: Halfwink, words: list[str], complaint: str) -> None:
+def test_wrong_use_is_refused_with_its_reason(
+    halfwink: Halfwink, words: list[str], complaint: str
+) -> None:
     done = halfwink("live", "delegate", *words)
     assert done.status == 2
     assert done.complaint.startswith(complaint)

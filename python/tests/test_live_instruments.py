@@ -68,7 +68,9 @@ def test_measure_prints_a_table(halfwink: Halfwink) -> None:
         (["live", "nothing"], "unknown command `nothing`"),
     ],
 )
-def test_wrong_use(halfwink: Halfwink, words: list[str], complaint: str) -> None:
+def test_wrong_use_is_refused_with_its_reason(
+    halfwink: Halfwink, words: list[str], complaint: str
+) -> None:
     done = halfwink(*words)
     assert done.status == 2
     assert done.complaint.startswith(complaint)

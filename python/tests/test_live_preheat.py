@@ -232,7 +232,7 @@ def test_damaged_sets_and_keys_are_one_line(
     assert "a key of 5 bytes: expected 16" in done.complaint
 
 
-def test_wrong_words(halfwink: Halfwink) -> None:
+def test_wrong_words_are_refused_with_the_allowed(halfwink: Halfwink) -> None:
     for words, expected in (
         ([], "expected --self-test"),
         (["--self-test", "--server", "apache"], "expected one of nginx"),

@@ -82,7 +82,7 @@ def test_a_set_of_pages_is_no_set_for_another_start(tmp_path: Path, halfwink: Ha
     assert done.complaint.count("\n") == 0
 
 
-def test_wrong_words(halfwink: Halfwink) -> None:
+def test_wrong_words_are_refused_with_the_allowed(halfwink: Halfwink) -> None:
     for words, expected in (
         ([], "expected --self-test"),
         (["--self-test", "--server", "apache"], "expected one of nginx"),

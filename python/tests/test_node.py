@@ -294,7 +294,7 @@ def test_cores_of_servers_and_of_chips():
     assert core_of("neoverse-v2") == "neoverse-v2"
 
 
-def test_the_commands(halfwink, tmp_path: Path):
+def test_profile_and_compare_play_a_file(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")
     assert made.status == 0, made.err

@@ -96,7 +96,7 @@ def test_workloads_return_what_python_computes(pages: Path):
     assert pool.report()["served"] == 12
 
 
-def test_arrivals(pages: Path, tmp_path: Path):
+def test_load_follows_the_arrivals_of_a_day(pages: Path, tmp_path: Path):
     log = tmp_path / "log.csv"
     with prototype.Pool(pages, workers=2) as pool:
         options = {"workload": "readfile", "seed": 5}

@@ -232,7 +232,7 @@ def test_a_machine_without_meters_is_told_so(
         hw.verify(prediction, seconds=0.1)
 
 
-def test_the_commands(halfwink: Halfwink, host: Host):
+def test_verify_lays_measured_beside_predicted(halfwink: Halfwink, host: Host):
     words = ("advise", SERVICE, "--today", "--requests", "20000", "--commit", "p.json")
     told = halfwink(*words)
     assert told.status == 0

@@ -10,7 +10,7 @@ pub(crate) type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 const FILE: &str = "xtask/ceilings.toml";
 const HEADER: &str = "\
 # The most that a check may count in each folder. A number may only fall:
-# `cargo xtask prose --lower` and `cargo xtask circles --lower` write the counts of today.
+# `cargo xtask CHECK --lower` writes the counts of today, for `circles`, `prose` and `why`.
 ";
 
 /// Compares `found` with the ceilings of `check`, and names each count that is above its ceiling.

@@ -31,6 +31,8 @@ fn leaves(tree: &str, prefix: &[String], out: &mut Vec<(String, Names)>) {
         let mut prefix = prefix.to_vec();
         prefix.extend(head.split("::").map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned));
         let group = group.trim_end().strip_suffix('}').unwrap_or(group);
+        // Only commas of this group part its members: those of groups inside belong to their
+        // members.
         let (mut depth, mut start) = (0_i32, 0);
         for (i, c) in group.char_indices() {
             match c {
@@ -51,6 +53,7 @@ fn leaves(tree: &str, prefix: &[String], out: &mut Vec<(String, Names)>) {
         };
         let mut names = prefix.to_vec();
         names.extend(path.split("::").map(|s| s.trim().to_owned()));
+        // `use a::b::{self, c}` imports `a::b` itself.
         if names.last().is_some_and(|n| n == "self") {
             names.pop();
         }
@@ -110,6 +113,8 @@ fn absolute(at: &[String], path: &[String], modules: &Modules) -> Option<Names> 
 
 /// The module that defines what a path names.
 fn definition(names: &[String], modules: &Modules, depth: u32) -> Option<Names> {
+    // The longest prefix that is a module: what follows is an item of it, or a name that it
+    // imports.
     let known = (0..=names.len()).rev().find(|&n| modules.contains_key(&names[..n]))?;
     let (module, rest) = names.split_at(known);
     let Some(name) = rest.first().filter(|_| depth > 0) else { return Some(module.to_vec()) };
@@ -124,6 +129,8 @@ fn definition(names: &[String], modules: &Modules, depth: u32) -> Option<Names> 
             target.pop();
         }
         target.extend(rest[usize::from(!glob)..].iter().cloned());
+        // An import that names itself leads nowhere; through `*` only an item of another module
+        // counts, since every module is reached by the last line.
         let found = (target != names).then(|| definition(&target, modules, depth - 1)).flatten();
         if let Some(found) = found.filter(|found| !glob || found != module) {
             return Some(found);
@@ -152,6 +159,8 @@ fn largest<'a>(arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<&'a str> {
         .keys()
         .map(|&file| {
             let mut seen = BTreeSet::new();
+            // A search from each file, not Tarjan's algorithm: crates have at most some hundred
+            // files.
             let mut open = vec![file];
             while let Some(next) = open.pop() {
                 for &other in arrows.get(next).into_iter().flatten() {
@@ -195,6 +204,7 @@ fn count(crates: &BTreeMap<String, Modules>) -> Counts {
     let mut counts = Counts::new();
     for (folder, modules) in crates {
         let n = largest(&arrows(modules)).len() as u64;
+        // Alone, a file is no circle.
         if n > 1 {
             counts.insert(folder.clone(), BTreeMap::from([("files".to_owned(), n)]));
         }

@@ -7,6 +7,7 @@ mod prose;
 mod tidy;
 mod wasm;
 mod weigh;
+mod why;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ pub fn checks() -> Vec<(&'static str, Check)> {
         ("weigh", weigh::check),
         ("circles", circles::check),
         ("prose", prose::check),
+        ("why", why::check),
         ("wasm", wasm::check),
         ("tidy", tidy::check),
     ]
@@ -32,6 +34,7 @@ pub fn lower(name: &str, root: &Path) -> Option<Result<String, Vec<String>>> {
     match name {
         "circles" => Some(circles::lower(root)),
         "prose" => Some(prose::lower(root)),
+        "why" => Some(why::lower(root)),
         _ => None,
     }
 }
@@ -42,6 +45,7 @@ pub fn list(name: &str, root: &Path, folder: &str) -> Option<String> {
     match name {
         "circles" => Some(circles::list(root, folder)),
         "prose" => Some(prose::list(root, folder)),
+        "why" => Some(why::list(root, folder)),
         _ => None,
     }
 }
@@ -68,4 +72,43 @@ pub(crate) fn files(root: &Path, endings: &[&str]) -> Vec<PathBuf> {
             endings.contains(&ending)
         })
         .collect()
+}
+
+/// A file of production code.
+pub(crate) struct Source {
+    /// Crate, or folder of the Python package, that counts it.
+    pub folder: String,
+    /// Path below the root.
+    pub place: String,
+    pub text: String,
+}
+
+impl Source {
+    pub fn is_rust(&self) -> bool {
+        self.place.ends_with(".rs")
+    }
+}
+
+/// Rust of all crates and Python of the package, without tests.
+pub(crate) fn sources(root: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    for path in files(root, &["rs", "py"]) {
+        let place = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let is_rust = place.ends_with(".rs");
+        let is_test = place.contains("/tests") || place.ends_with("tests.rs");
+        let is_of_use = if is_rust {
+            !is_test && !place.starts_with("fuzz")
+        } else {
+            place.starts_with("python/halfwink/")
+        };
+        if !is_of_use {
+            continue;
+        }
+        let depth = if is_rust { 2 } else { 3 };
+        let parts: Vec<&str> = place.split('/').collect();
+        let folder = parts[..depth.min(parts.len() - 1)].join("/");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        found.push(Source { folder, place, text });
+    }
+    found
 }

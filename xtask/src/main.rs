@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     if chosen.is_empty() {
         let names: Vec<&str> = checks.iter().map(|(n, _)| *n).collect();
         eprintln!("usage: cargo xtask all|{}", names.join("|"));
-        eprintln!("       cargo xtask circles|prose --list [FOLDER]|--lower");
+        eprintln!("       cargo xtask circles|prose|why --list [FOLDER]|--lower");
         return ExitCode::from(2);
     }
     let option = std::env::args().nth(2).unwrap_or_default();

@@ -2,7 +2,6 @@
 //! words, or that speak of somebody, in Rust doc comments and in Python docstrings.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use crate::ceilings::{self, Counts};
@@ -31,6 +30,8 @@ fn faults(block: &Block) -> Vec<&'static str> {
     let words: Vec<&str> = block.text.split_whitespace().collect();
     let plain = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let first = words.first().map(|w| letters(w)).unwrap_or_default();
+    // By the first word alone: a parser of English would be larger than what it checks, and the
+    // few good sentences that begin so can be turned round.
     let fragment = FRAGMENTS.split(' ').any(|f| f.eq_ignore_ascii_case(first))
         || block.text.starts_with("The same");
     let is_forbidden = |word: &&str| FORBIDDEN.split(' ').any(|f| f == plain(word));
@@ -57,6 +58,7 @@ fn rust_blocks(text: &str) -> Vec<Block> {
             open = false;
             continue;
         };
+        // Adjacent lines are one block: a sentence may break anywhere.
         if let (true, Some(block)) = (open, blocks.last_mut()) {
             block.text.push(' ');
             block.text.push_str(words.trim());
@@ -77,6 +79,7 @@ fn python_blocks(text: &str) -> Vec<Block> {
     let mut i = 0;
     while i < lines.len() {
         let line = lines[i].trim();
+        // A string is a docstring only as the first statement of a module, a class or a function.
         if line.starts_with("\"\"\"") && before.ends_with(':') {
             let closes = |l: &&str| l.contains("\"\"\"");
             let one = line[3..].contains("\"\"\"");
@@ -113,6 +116,8 @@ fn docstring(lines: &[&str], first: usize, blocks: &mut Vec<Block>) {
             blocks.push(std::mem::replace(&mut block, empty));
             continue;
         }
+        // Both styles are read: Google's `name: text` in a line, and NumPy's name with the text
+        // below.
         let entry = words.split_once(": ").filter(|(name, _)| name.split(' ').count() <= 2);
         let text = match entry {
             Some((_, text)) if section && indent(line) == base + 4 => Some(text.to_owned()),
@@ -133,23 +138,9 @@ fn docstring(lines: &[&str], first: usize, blocks: &mut Vec<Block>) {
 
 /// Calls `each` with the folder, the path and the blocks of each file of production code.
 fn visit(root: &Path, mut each: impl FnMut(&str, &str, Vec<Block>)) {
-    for path in crate::files(root, &["rs", "py"]) {
-        let place = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        let rust = place.ends_with(".rs");
-        let test = place.contains("/tests") || place.ends_with("tests.rs");
-        let is_of_use = if rust {
-            !test && !place.starts_with("fuzz")
-        } else {
-            place.starts_with("python/halfwink/")
-        };
-        if !is_of_use {
-            continue;
-        }
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let depth = if rust { 2 } else { 3 };
-        let parts: Vec<&str> = place.split('/').collect();
-        let folder = parts[..depth.min(parts.len() - 1)].join("/");
-        each(&folder, &place, if rust { rust_blocks(&text) } else { python_blocks(&text) });
+    for source in crate::sources(root) {
+        let blocks = if source.is_rust() { rust_blocks } else { python_blocks };
+        each(&source.folder, &source.place, blocks(&source.text));
     }
 }
 

@@ -16,6 +16,11 @@ fn documentation_gets_plainer() {
 }
 
 #[test]
+fn long_files_have_reasons() {
+    run("why");
+}
+
+#[test]
 fn policies_import_nothing() {
     run("wasm");
 }

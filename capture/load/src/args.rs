@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn loads() {
+    fn load_arguments_are_read() {
         let Ok(Command::Load(load)) =
             parsed("redis 192.0.2.1:6379 --connections 8 --rate 500 --constant --seed 3")
         else {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn programs() {
+    fn program_to_run_is_read() {
         let run = parsed("run --warmup 2 -- gzip -k file");
         let command = ["gzip", "-k", "file"].map(str::to_owned).to_vec();
         assert_eq!(run, Ok(Command::Run { warmup: 2, own_start: false, command }));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes() {
+    fn wrong_arguments_are_refused() {
         for line in [
             "",
             "smtp 192.0.2.1:25",

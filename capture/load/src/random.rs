@@ -37,14 +37,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_values() {
+    fn random_numbers_are_the_published_ones() {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.bits(), 6_457_827_717_110_365_317);
         assert_eq!(random.bits(), 3_203_168_211_198_807_973);
     }
 
     #[test]
-    fn ranges() {
+    fn draws_stay_in_range() {
         let mut random = Random::new(1);
         for _ in 0..1000 {
             assert!(random.below(7) < 7);

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles() {
+    fn summary_prints_median_and_tail() {
         let mut summary = Summary::default();
         assert!(summary.to_string().starts_with("0 requests"));
         for ms in 1..=100 {

@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_arguments() {
+    fn arguments_are_all_read() {
         let args = Args::parse(["out=a", "header=b", "limit=7", "cpu=1", "cpus=2"].into_iter());
         let expected = Args { out: "a".into(), header: "b".into(), limit: 7, cpu: 1, cpus: 2 };
         assert_eq!(args, Ok(expected));
     }
 
     #[test]
-    fn wrong_arguments() {
+    fn wrong_argument_is_refused_with_a_word() {
         for (args, word) in [
             (vec!["out=a"], "header"),
             (vec!["out"], "key=value"),

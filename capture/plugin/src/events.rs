@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors() {
+    fn vector_tells_exception_from_interrupt() {
         let event = |vector| event_of(Entry { vector, rip: 0 });
         assert_eq!(event(14), Event::Exception { vector: 14 });
         assert_eq!(event(2), Event::Interrupt { vector: 2 });

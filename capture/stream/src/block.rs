@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn exits() {
+    fn exit_of_block_is_read_from_its_last_instruction() {
         assert_eq!(looped().exit, Exit::Either(0x1000));
         assert_eq!(block(&[&[0xc3]]).exit, Exit::Anywhere);
         assert_eq!(block(&[&[0xe8, 0, 1, 0, 0]]).exit, Exit::To(0x1105));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks() {
+    fn next_block_tells_that_all_instructions_retired() {
         let b = looped();
         assert_eq!(b.before_block(0x1006, None), retired(3));
         assert_eq!(b.before_block(0x1000, None), retired(3));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn entries() {
+    fn entry_in_block_tells_how_many_instructions_retired() {
         let b = looped();
         let fault = |rip| b.before_entry(Entry { vector: PAGE_FAULT, rip }, None);
         assert_eq!(fault(0x1000), retired(0), "the load at the top faulted");
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks() {
+    fn instructions_with_hooks_are_recognized() {
         assert_eq!(hook_of(&[0xf4]), Hook::Halt);
         assert_eq!(hook_of(&[0x0f, 0x05]), Hook::Syscall);
         assert_eq!(hook_of(&[0x0f, 0x22, 0xd8]), Hook::AddressSpace(0));

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_arguments() {
+    fn arguments_are_all_read() {
         let words = ["out=a", "header=b", "report=c", "skip=5", "limit=7", "marked=1"];
         let expected = Args {
             out: "a".into(),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments() {
+    fn wrong_argument_is_refused_with_a_word() {
         for (args, word) in [
             (vec!["out=a", "report=c"], "header"),
             (vec!["out"], "key=value"),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn misses_of_a_short_trace_are_those_counted_by_hand() {
         // Lines 1 2 1 3 2, then 1 (loaded and stored: one access); two ways, least recent leaves.
         // D1: 1 miss, 2 miss, 1 hit, 3 miss (2 leaves), 2 miss (1 leaves), 1 miss.
         let counts = count_misses(&mut script(&[1, 2, 1, 3, 2], false), SETUP).unwrap();

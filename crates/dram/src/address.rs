@@ -61,6 +61,7 @@ impl AddressMap {
     /// More channels, ranks, banks and columns than an address has bits.
     pub fn new(spec: &Spec) -> Result<AddressMap, SpecError> {
         let bits = |n: u64| n.trailing_zeros();
+        // All counts are powers of two (`Spec::check`): their zeros are their bits.
         let map = AddressMap {
             channel_bits: bits(spec.channels as u64),
             column_bits: bits(spec.device.row_bytes / 64),
@@ -109,6 +110,8 @@ impl AddressMap {
             }
         };
         let (group, bank, rank) = self.hashed(group, rest, row);
+        // Rank on top: banks of one rank are neighbours, as refresh and the rank's limits need
+        // them.
         let bank = (rank << self.group_bits | group) << self.bank_bits | bank;
         Place { channel: channel as usize, bank: bank as usize, row }
     }

@@ -64,6 +64,7 @@ impl Memory {
     /// which is returned.
     pub fn push(&mut self, at: Time, id: u64, line: u64, write: bool, payer: Payer) -> Time {
         let place = self.map.place(line);
+        // Rounded up: a controller sees inputs at its next edge, never at the one before.
         let edge = at.0.div_ceil(self.clock);
         let request = Request { id, line, bank: place.bank, row: place.row, write, payer };
         self.channels[place.channel].push(edge, request);
@@ -89,6 +90,7 @@ impl Memory {
             channel.run(edge, &mut InTime { heard, clock: self.clock });
             wake = wake.min(channel.wake());
         }
+        // `NEVER` in clocks stays never in time.
         self.wake = Time(wake.saturating_mul(self.clock));
     }
 

@@ -102,10 +102,13 @@ pub fn beside<R: BufRead, S: BufRead>(a: Reader<R>, b: Reader<S>) -> Result<Besi
         alone.extend(only.map(|&place| (log, place)));
     }
     for (&place, left) in &a.policies {
+        // Policies of one log alone cannot be compared; `alone` lists them.
         let Some(right) = b.policies.get(&place) else { continue };
         let (same, divergence) = compare(place, left, right);
         alike += same;
         let Some(divergence) = divergence else { continue };
+        // The earliest over all policies: what one decides changes what the others see later, so
+        // that only the first difference has a cause of its own.
         if first.as_ref().is_none_or(|first| time_of(&divergence) < time_of(first)) {
             first = Some(divergence);
         }

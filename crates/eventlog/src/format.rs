@@ -119,10 +119,13 @@ impl Header {
 
     /// Returns the reason why this build cannot read the log, if there is one.
     pub(crate) fn problem(&self) -> Option<String> {
+        // The name first: of a file that is no event log, the version means nothing.
         if self.log != NAME {
             return Some(format!("expected \"log\":\"{NAME}\", found {:?}", self.log));
         }
         let schema = self.schema;
+        // Older formats are rejected as well: a replay that guesses a missing field would report
+        // differences that the policy never had.
         (schema != SCHEMA).then(|| {
             format!("format {schema}, of build {}; this build reads format {SCHEMA}", self.build)
         })

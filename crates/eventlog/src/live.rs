@@ -113,6 +113,7 @@ impl Live {
         E: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
     {
+        // Bounded, so that a disk that stalls costs lines and not memory.
         let (queue, lines) = sync_channel(room);
         let counts = Arc::new(Counts::default());
         let seen = counts.clone();
@@ -143,6 +144,8 @@ impl Live {
     ///
     /// The first error of the file, at whatever time it occurred.
     pub fn end(self) -> Result<Footer, LogError> {
+        // Release pairs with the writer's Acquire: a writer that sees the end also sees all lines
+        // that were queued before it.
         self.counts.ending.store(true, Ordering::Release);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_else(|_| {
@@ -166,6 +169,7 @@ fn write<E: Serialize, A: Serialize>(
                     header.iter().for_each(|header| writer.header(header));
                     writer.line(line.now, &text(&Written::of(&line)));
                 }
+                // Without a tap no further line can come: the log ends as if it had been told to.
                 Err(error) => break error == TryRecvError::Disconnected,
             }
         };
@@ -173,6 +177,8 @@ fn write<E: Serialize, A: Serialize>(
             let end = Time(counts.last_ps.load(Ordering::Relaxed));
             return writer.end(end, counts.dropped.load(Ordering::Relaxed));
         }
+        // Flushed whenever the queue is empty, so that a reader of the growing file lags by one
+        // interval at most.
         writer.flush();
         std::thread::park_timeout(LOOK);
     }
@@ -217,8 +223,12 @@ impl<E, A> Tap<E, A> {
 impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
     #[inline(never)]
     fn begin(&mut self, now: Time, input: Input<&E>) {
+        // A world that takes only some of the actions never ends the line: it is complete when the
+        // next one begins.
         Log::<E, A>::end(self);
         self.begun = true;
+        // Counted even if the line is dropped later: the footer's end is when the program ran
+        // last, not when the queue had room last.
         self.counts.last_ps.store(now.0, Ordering::Relaxed);
         let (input, dropped) = (input.cloned(), self.dropping);
         self.open = Some(Line { now, input, actions: Vec::new(), dropped });
@@ -226,6 +236,7 @@ impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
 
     #[inline(never)]
     fn action(&mut self, now: Time, action: &A) {
+        // A policy may act before its first event; its log then begins with a line for the start.
         if !self.begun {
             self.begin(now, Input::Start);
         }
@@ -240,6 +251,8 @@ impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
         match self.queue.try_send(Message { header: self.header.take(), line }) {
             Ok(()) => self.dropping = 0,
             Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) => {
+                // The header comes back with the line that found no room, and goes with the next
+                // one that does.
                 self.header = unsent.header;
                 self.dropping += 1;
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);

@@ -55,7 +55,10 @@ impl Parts {
     /// Numbers the parts that there are, and begins a new one. What is no file, such as a pipe, is
     /// written as it is.
     pub(crate) fn next(&self) -> io::Result<File> {
+        // `symlink_metadata`: a link to a device or a pipe is written through, never renamed.
         let is_full = fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() > 0);
+        // From the oldest to the newest, so that each rename replaces the part that is one older;
+        // the oldest of all is replaced and thereby deleted.
         for number in (0..self.count - 1).rev().filter(|_| is_full) {
             match fs::rename(self.numbered(number), self.numbered(number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -156,6 +156,7 @@ impl<R: BufRead> Reader<R> {
             return Ok(None);
         }
         let mut bytes = Vec::new();
+        // Without the limit a file without line ends would be read into memory as a whole.
         let read = (&mut self.input).take(LONGEST).read_until(b'\n', &mut bytes);
         self.number += 1;
         let at = self.number;
@@ -172,6 +173,8 @@ impl<R: BufRead> Reader<R> {
                 let text = String::from_utf8(bytes).unwrap_or_default();
                 self.record(tags, text)
             }
+            // A program that was killed leaves half a line at the end: that is the end of the log
+            // and not an error. A line at the limit was cut by us, so that it is one.
             Err(_) if !is_whole && (bytes.len() as u64) < LONGEST => self.ends_without_footer(true),
             Err(message) => Err(self.error(at, format!("expected a line of JSON: {message}"))),
         }
@@ -193,13 +196,19 @@ impl<R: BufRead> Reader<R> {
             if let Some(problem) = header.problem() {
                 return Err(self.error(number, problem));
             }
+            // A program whose policy is replaced writes another header: lines after it are of that
+            // policy.
             let begun = self.family.replace(header.family).is_some();
             if header.continues > 0 {
+                // Parts are numbered by the lines before them. Fewer than that are there when old
+                // parts were deleted; more mean that parts are in the wrong order.
                 let Some(missing) = header.continues.checked_sub(self.lines) else {
                     let (after, found) = (header.continues, self.lines);
                     let message = format!("goes on after line {after}, found {found} before it");
                     return Err(self.error(number, message));
                 };
+                // Nothing is missing between two parts: the policies go on, so that the header is
+                // not reported as that of new ones.
                 if begun && missing == 0 {
                     return self.next();
                 }
@@ -208,6 +217,8 @@ impl<R: BufRead> Reader<R> {
             }
             return Ok(Some(Record::Header(header)));
         }
+        // Recognized only to say what to do: their lines have no family, so they cannot be
+        // replayed.
         if tags.told.is_some() || tags.asked.is_some() {
             let message =
                 "a log of an older build (`told`, `asked`), which does not say what it is \
@@ -225,17 +236,24 @@ impl<R: BufRead> Reader<R> {
             return Err(self.error(number, "expected `now_ps`, or a footer with `end_ps`"));
         };
         self.lines += 1;
+        // Lines name a family or stream only where it is not the header's or the first, which
+        // keeps logs of a single policy short.
         let place = Place { family: tags.family.unwrap_or(family), stream: tags.stream };
+        // Missing lines count as dropped before the first line that is there, so that a replay
+        // knows that the policy's state is not the recorded one from here.
         let missing = std::mem::take(&mut self.missing);
         Ok(Some(Record::Line(Raw { number, place, now: Time(now_ps), text, missing })))
     }
 
     fn ends_with(&mut self, footer: Footer) -> Result<Option<Record>, LogError> {
+        // The footer was counted by the writer: a difference means that lines were cut out of the
+        // middle, which their own syntax would not show.
         if footer.lines != self.lines {
             let message = format!("says {} lines, found {}", footer.lines, self.lines);
             return Err(self.error(self.number, message));
         }
         let mut more = [0];
+        // Two logs in one file (`cat`) would otherwise be read as the first alone.
         if self.input.read(&mut more).is_ok_and(|n| n > 0) {
             return Err(self.error(self.number + 1, "expected nothing after the footer"));
         }

@@ -91,6 +91,7 @@ where
         event: value::<Input<E>>(&input),
         expected: values(&expected),
         found: values(&found),
+        // `NEVER` is no time: JSON says that the timer is off by leaving it out.
         not_due: not_due.map(|due| Due { due_ps: (due != Time::NEVER).then_some(due.0) }),
     }
 }
@@ -143,6 +144,8 @@ pub fn replay_log<R: BufRead>(
         let line = match record {
             Record::Header(next) => {
                 sums.add_all(&policies);
+                // Fresh policies follow a header: state of the replaced ones must not reach into
+                // their lines.
                 policies.clear();
                 first.get_or_insert_with(|| next.clone());
                 header = Some(next);
@@ -150,9 +153,12 @@ pub fn replay_log<R: BufRead>(
             }
             Record::Line(line) => line,
         };
+        // After a difference the policy's state is not the recorded one, and later differences
+        // mean nothing. The log is still read to its end, to know how it ended.
         if difference.is_some() {
             continue;
         }
+        debug_assert!(header.is_some(), "the reader returns no line before a header");
         let Some(header) = &header else { continue };
         let policy = match policies.entry(line.place) {
             std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),

@@ -68,6 +68,7 @@ impl Writer {
     ) -> Writer {
         let writer = Writer(Arc::new(Mutex::new(Inner {
             file: name.to_owned(),
+            // 64 KiB are some hundred lines for each system call.
             out: BufWriter::with_capacity(1 << 16, out),
             header: header.clone(),
             parts,
@@ -128,6 +129,7 @@ impl Writer {
     pub(crate) fn line(&self, now: Time, line: &str) {
         let mut inner = self.lock();
         inner.make_room();
+        debug_assert!(!line.contains('\n'), "a line of the log is one line of text");
         inner.lines += 1;
         inner.last = inner.last.max(now);
         inner.write(line);
@@ -138,6 +140,8 @@ impl Writer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A thread that panicked leaves at worst a cut line at the end, which readers accept; the
+        // other threads' lines are still worth keeping.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -159,13 +163,18 @@ impl Inner {
         }
         self.flush();
         let Some((parts, bytes)) = &mut self.parts else { return };
+        // Set before the part's header is written, which is counted with its bytes.
         *bytes = 0;
         match parts.next() {
             Ok(out) => self.out = BufWriter::with_capacity(1 << 16, Box::new(out)),
             Err(error) => {
+                // The run goes on without its log: the first error is kept and reported at the
+                // end, since a policy's host has no way to return it.
                 self.failed.get_or_insert(error);
             }
         }
+        // Each part can be read alone: its header makes the same policies, and `continues` says
+        // how many lines came before.
         let header = Header { continues: self.lines, ..self.header.clone() };
         self.write(&text(&header));
     }
@@ -198,6 +207,8 @@ impl Stream {
     }
 
     fn close(&mut self) {
+        // Lines are built here and written whole under the lock, so that threads of one run cannot
+        // mix their lines.
         if self.line.is_empty() {
             return;
         }

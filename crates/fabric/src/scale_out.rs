@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn one_switch_alone() {
+    fn tree_of_one_level_is_one_switch() {
         let tree = Tree { levels: 1, radix: 64 };
         assert_eq!((tree.servers(), tree.switches()), (Some(64), Some(1)));
         assert_eq!(Tree { levels: 0, radix: 64 }.switches(), None);

@@ -232,7 +232,7 @@ fn ranges_and_flags_are_checked() {
 }
 
 #[test]
-fn heads_of_replies() {
+fn reply_heads_have_the_protocols_bytes() {
     assert_eq!(reply::simple(7, None).bytes().len(), 16);
     let error = reply::simple(7, Some(Errno::NoSpc));
     assert_eq!(error.bytes()[4..8], [0, 0, 0, 28]);

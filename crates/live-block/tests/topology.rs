@@ -43,7 +43,7 @@ impl Tree {
 }
 
 #[test]
-fn lists() {
+fn cpu_list_is_read_or_refused() {
     assert_eq!(list("0-2,8,10-11\n"), Ok(vec![0, 1, 2, 8, 10, 11]));
     assert_eq!(list("\n"), Ok(vec![]));
     assert_eq!(list("3,1-2,2"), Ok(vec![1, 2, 3]));
@@ -83,7 +83,7 @@ fn cpus_that_are_offline_are_none() {
 }
 
 #[test]
-fn no_shared_cache() {
+fn cpus_without_a_shared_cache_are_groups_of_one() {
     let tree = Tree::new(Some("0-1\n"));
     for cpu in 0..2u32 {
         tree.cpu(cpu, Some(0), &[(2, "Unified", &cpu.to_string())]);
@@ -125,7 +125,7 @@ fn files_that_say_nonsense() {
 }
 
 #[test]
-fn this_machine() {
+fn topology_of_this_machine_has_all_cpus() {
     let machine = Machine::read(Path::new(SYSFS)).unwrap();
     assert!(!machine.cpus.is_empty());
     assert_eq!(usize::from(machine.topology().cpus()), machine.cpus.len());

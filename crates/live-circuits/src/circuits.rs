@@ -141,6 +141,7 @@ impl Circuits {
     pub fn new(hosts: u16, bytes_per_us: u32) -> Circuits {
         let n = usize::from(hosts);
         Circuits {
+            // Picoseconds, since a byte takes less than a nanosecond beyond 8 Gb/s.
             ps_per_byte: 1_000_000 / u64::from(bytes_per_us.max(1)),
             inputs: vec![Input::default(); n],
             outputs: vec![Output::default(); n],
@@ -161,6 +162,7 @@ impl Circuits {
                 return Err(JoinError::Unknown(host));
             }
         }
+        // A matching: each end in at most one circuit of a day.
         if from == to || self.next.contains(&Some(to)) {
             return Err(JoinError::Receives(to));
         }
@@ -179,12 +181,17 @@ impl Circuits {
     pub fn day(&mut self, begins_ns: u64, ends_ns: u64) -> Vec<Option<u16>> {
         let joined = std::mem::replace(&mut self.next, vec![None; self.inputs.len()]);
         let last = self.inputs.iter().filter_map(|input| input.days.back()).map(|d| d.ends_ns);
+        // A switch has one matching at a time: the old one comes down first, whoever is late.
         let begins_ns = begins_ns.max(last.max().unwrap_or(0));
         for (input, to) in self.inputs.iter_mut().zip(&joined) {
             let Some(to) = *to else { continue };
             if input.days.len() == REMEMBERED {
                 input.days.pop_front();
             }
+            debug_assert!(
+                input.days.back().is_none_or(|last| last.ends_ns <= begins_ns),
+                "days of an input follow each other"
+            );
             input.days.push_back(Day { to, begins_ns, ends_ns: ends_ns.max(begins_ns) });
         }
         joined
@@ -194,16 +201,24 @@ impl Circuits {
     pub fn judge(&mut self, from: u16, to: u16, bytes: usize, at_ns: u64) -> Verdict {
         let Some(input) = self.inputs.get_mut(usize::from(from)) else { return Verdict::Night };
         let up = |day: &&Day| (day.begins_ns..day.ends_ns).contains(&at_ns);
+        // The stamp decides on the day, not the time at which this program looks: the last days
+        // are kept for frames that waited in a socket. From the newest, which nearly all belong
+        // to.
         let Some(day) = input.days.iter().rev().find(up) else { return Verdict::Night };
         if day.to != to {
             return Verdict::Elsewhere;
         }
+        // A frame waits for the wire behind the one before, as in a network card.
         let begins = at_ns.max(input.free_ns).max(day.begins_ns);
+        // Rounded up: a circuit that comes down within the last bit cuts the frame.
         let free_ns = begins + (bytes as u64 * self.ps_per_byte).div_ceil(1000);
         if free_ns > day.ends_ns {
             return Verdict::Cut;
         }
         let (left_ns, ends_ns) = (day.ends_ns - free_ns, day.ends_ns);
+        // The guard time of a day is known when a frame of another day passes: until then more of
+        // the day may come.
+        debug_assert!(free_ns <= ends_ns, "a frame passes within its day");
         if input.ends_ns != ends_ns && input.ends_ns > 0 {
             self.guards_ns.push(input.ends_ns - input.free_ns);
         }

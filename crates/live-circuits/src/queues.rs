@@ -40,6 +40,7 @@ impl Queues {
             self.overflowed += 1;
             return false;
         }
+        // Memory of sent frames is used again: no allocation for each frame on the hot path.
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.clear();
         kept.extend_from_slice(frame);
@@ -88,6 +89,10 @@ impl Queues {
             let event = HostEvent::Head { bytes: head.len() as u32 };
             match tokens.decide(clock(), &event)? {
                 HostAction::Send => {
+                    debug_assert!(
+                        queue.bytes >= head.len() as u64,
+                        "a queue's bytes are those of its frames"
+                    );
                     queue.bytes -= head.len() as u64;
                     into.extend(queue.frames.pop_front());
                 }

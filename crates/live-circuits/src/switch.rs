@@ -299,6 +299,7 @@ impl Worker {
             if !matches!(verdict, Verdict::Forward { .. }) {
                 continue;
             }
+            // Frames to one host go out together: most of what comes in a day has one destination.
             if to != output {
                 self.send(output, &passing);
                 passing.clear();
@@ -320,6 +321,7 @@ impl Worker {
     }
 
     fn hear(&mut self, from: u16, frame: &[u8], counts: &mut Counts) {
+        // By the wire that it came on, not by what it says: a host cannot answer for another.
         let station = &mut self.stations[usize::from(from)];
         let before = station.listener.refused;
         if let Ok((_, words)) = station.listener.hear(frame) {
@@ -329,6 +331,7 @@ impl Worker {
                 *waiting = bytes;
             }
         }
+        // The listener counts over its life, reports over their interval: differences are added.
         let (after, refused) = (station.listener.refused, &mut counts.report.refused);
         refused.malformed += after.malformed - before.malformed;
         refused.foreign += after.foreign - before.foreign;
@@ -383,6 +386,8 @@ impl Worker {
         if self.keeps_time {
             let missed = missed(self.day, self.night_ns, now);
             let slot_ns = self.day.1 - self.day.0 + self.night_ns;
+            // Hosts that send by the clock count slots from the first one: skipping whole slots
+            // keeps the phase, where a delay would shift all that follow.
             self.day.1 += u64::from(missed) * slot_ns;
             self.slot = self.slot.wrapping_add(missed);
             counts.report.late_slots += u64::from(missed);
@@ -394,6 +399,7 @@ impl Worker {
             Action::Day { length: day, .. } => length = day,
         });
         for (from, to) in joins {
+            // A policy may ask for what is no matching: the rest of it is still put up.
             counts.report.refused_joins += u64::from(self.circuits.join(from, to).is_err());
         }
         // Circuits come down as the last day ends; if this comes too late for the next to begin in
@@ -411,7 +417,12 @@ impl Worker {
         counts.report.slots += 1;
         counts.report.circuits += up;
         counts.report.up_s += (ends - begins) as f64 * 1e-9 * up as f64;
+        // An answer costs each host a frame: without a policy that needs demand it is only asked
+        // for often enough to find lost hosts.
         let ask = self.policy.wants_demand() || now - self.asked_ns >= ASK_NS;
+        // The next circuits are requested before the old ones come down, so that the hosts hear of
+        // the night in time; at most half a day before, since demand gets old.
+        debug_assert!(ends > begins, "a day has a length");
         self.next_ns = ends - LEAD_NS.min((ends - begins) / 2);
         self.tell(Kind::Night, ask, counts)?;
         self.slot = self.slot.wrapping_add(1);

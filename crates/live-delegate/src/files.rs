@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn natures() {
+    fn descriptor_tells_how_long_its_calls_may_wait() {
         assert_eq!(nature(&File::open("/").unwrap()), Nature::Free);
         assert_eq!(nature(&File::open(std::env::current_exe().unwrap()).unwrap()), Nature::Free);
         assert_eq!(nature(&File::open("/dev/zero").unwrap()), Nature::Free);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn rule_lets_only_safe_descriptors_move() {
         // SAFETY: all zeros knows nothing.
         let files: Files = unsafe { core::mem::zeroed() };
         let proc = proc_device();

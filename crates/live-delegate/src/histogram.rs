@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles() {
+    fn quantile_is_the_middle_of_its_bucket() {
         let mut counts = [0; BUCKETS];
         assert_eq!(quantile_ns(&counts, 0.5), None);
         (0..100).for_each(|n| counts[bucket(if n < 90 { 100 } else { 10_000 })] += 1);

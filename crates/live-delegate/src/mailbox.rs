@@ -303,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn spinning() {
+    fn both_sides_spin_and_lose_no_call() {
         stress(Patience { worker: 1 << 24, caller: 1 << 24, yields: 4_000 }, 20_000);
     }
 
     #[test]
-    fn sleeping_at_once() {
+    fn both_sides_sleep_at_once_and_lose_no_call() {
         stress(Patience { worker: 0, caller: 0, yields: u64::MAX }, 5_000);
     }
 
     #[test]
-    fn one_side_sleeps() {
+    fn one_side_sleeps_and_no_call_is_lost() {
         stress(Patience { worker: 0, caller: 1 << 22, yields: 4_000 }, 3_000);
         stress(Patience { worker: 1 << 22, caller: 0, yields: 4_000 }, 3_000);
     }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes() {
+    fn build_id_is_found_among_notes() {
         let note = |name: &[u8], kind: u32, value: &[u8]| {
             let mut all = Vec::new();
             all.extend((name.len() as u32).to_le_bytes());

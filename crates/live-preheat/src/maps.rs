@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_maps() {
+    fn line_of_maps_is_parsed() {
         let line = "55d0c0e00000-55d0c0e5f000 r-xp 0002a000 08:01 1234   /usr/sbin/a b";
         let found = parse(line).unwrap();
         assert_eq!(

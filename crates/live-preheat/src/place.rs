@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn cache_size_is_read_in_bytes() {
         assert_eq!(kibibytes("1024K"), Some(1 << 20));
         assert_eq!(kibibytes("32M"), Some(32 << 20));
         assert_eq!(kibibytes(""), None);

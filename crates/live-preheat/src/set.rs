@@ -65,6 +65,8 @@ pub fn read(path: &Path, image: &Image) -> Result<Lines, String> {
     let mut lines = Lines::default();
     for part in file.parts {
         if part.space == Space::KernelText {
+            // Set files come from outside: beyond the image the kernel's loader would read
+            // whatever is there.
             if let Some(line) = part.lines.iter().find(|line| !image.allows(*line)) {
                 let expected = "expected one of its image";
                 return Err(why(&format!("line {line:#x} of the kernel: {expected}")));
@@ -126,6 +128,8 @@ pub fn addresses(lines: &Lines, mappings: &[Mapping], is_same: bool) -> Vec<u64>
         }
     }
     let memory: Vec<_> = mappings.iter().filter(|m| m.is_memory()).map(|m| &m.range).collect();
+    // Addresses of memory mean nothing in another start, and in this one only while they are
+    // mapped.
     let there = |line: &u64| is_same && memory.iter().any(|range| range.contains(&(line * LINE)));
     found.extend(lines.memory.iter().filter(there));
     rle::encode64(&LineSet::from_unsorted(found)).unwrap_or_default()

@@ -126,6 +126,8 @@ impl Slot {
         }
         self.operation.store(operation as u32, Ordering::Relaxed);
         self.until_ticks.store(until_ticks, Ordering::Relaxed);
+        // The number is stored last, with Release: a thread that sees it also sees the operation
+        // and the list. It is the word that the thread sleeps on, so that no wake-up is lost.
         let number = self.command.load(Ordering::Relaxed).wrapping_add(1);
         self.command.store(number, Ordering::Release);
         wake(&self.command);
@@ -181,10 +183,14 @@ impl Shared {
     /// # Errors
     /// Those of the file system; no room.
     pub fn create(file: &File, measures: bool) -> std::io::Result<Shared> {
+        // All blocks now: a store to a page that a full file system cannot back would kill the
+        // server with SIGBUS.
         reserve(file, Shared::BYTES)?;
         let shared = Shared::map(file)?;
         let header = shared.header();
         header.measures.store(u32::from(measures), Ordering::Relaxed);
+        // Last: a process that opens the file too early finds no magic number and stays without a
+        // slot.
         header.magic.store(MAGIC, Ordering::Release);
         Ok(shared)
     }
@@ -270,10 +276,14 @@ impl Shared {
             !sys::exists((owner >> 32) as u32) && take(slot, owner)
         };
         let slots = self.slots();
+        // Free slots first: asking the kernel whether a process lives costs a system call for
+        // each.
         let Some(slot) = slots.iter().find(free).or_else(|| slots.iter().find(dead)) else {
             self.header().turned_away.fetch_add(1, Ordering::Relaxed);
             return None;
         };
+        // A command that the last owner never did counts as done, or the new thread would do it
+        // with addresses of another process.
         slot.done.store(slot.command.load(Ordering::Relaxed), Ordering::Relaxed);
         slot.wakes.store(0, Ordering::Relaxed);
         let epoch = self.header().epochs.fetch_add(1, Ordering::AcqRel).wrapping_add(1);

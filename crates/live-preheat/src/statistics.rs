@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn signs() {
+    fn sign_test_gives_the_binomial_tail() {
         let (a, b) = ([1.0; 10], [2.0; 10]);
         assert!((sign_test(&a, &b) - 1.0 / 1024.0).abs() < 1e-9);
         assert!((sign_test(&b, &a) - 1.0).abs() < 1e-9);

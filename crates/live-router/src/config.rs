@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_neighbours() {
+    fn mac_address_is_read_or_refused() {
         assert_eq!(mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
         for bad in ["", "02", "02:00:00:00:00:zz", "02:00:00:00:00:01:02", "200:0:0:0:0:0"] {
             assert_eq!(mac(bad), None, "{bad}");

@@ -303,7 +303,7 @@ mod tests {
     use core::sync::atomic::Ordering;
 
     #[test]
-    fn cpus() {
+    fn cpu_set_lists_its_cpus_and_empty_set_is_refused() {
         let allowed = CpuSet::allowed();
         assert!(allowed.iter().count() >= 1);
         assert_eq!(CpuSet::one(65).iter().collect::<Vec<_>>(), [65]);

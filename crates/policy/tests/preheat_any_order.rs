@@ -75,13 +75,16 @@ fn parameters() -> impl Strategy<Value = PreheaterParameters> {
 
 proptest! {
     #[test]
-    fn preheaters(parameters in parameters(), steps in steps()) {
+    fn any_events_give_a_preheater_the_same_actions_twice(
+        parameters in parameters(),
+        steps in steps(),
+    ) {
         let build = || -> PreheatPolicy { Box::new(Preheater::new(parameters)) };
         prop_assert_eq!(play(build(), steps.clone()), play(build(), steps));
     }
 
     #[test]
-    fn others(steps in steps()) {
+    fn any_events_give_the_same_actions_twice(steps in steps()) {
         let stride = StrideParameters { entries: 8, degree: 2, distance: 1 };
         let announced =
             ReplayerParameters { trigger: Trigger::Announced, ..ReplayerParameters::reap() };

@@ -10,7 +10,7 @@ use halfwink_units::LineAddr;
 use machine::{us, Told};
 
 #[test]
-fn anticipation_without_sets() {
+fn announcement_wakes_or_shams_without_sets() {
     let mut told = Told::new(WakeOnly::new(Some(us(40))));
     told.announce(80, 100).announce(80, 120).announce(81, 20).at(200).announce(80, 20_000).at(900);
     insta::assert_snapshot!(told.said(), @r"
@@ -41,7 +41,7 @@ fn anticipation_without_sets() {
 }
 
 #[test]
-fn recordings() {
+fn replayer_records_then_loads_what_it_recorded() {
     let mut told = Told::new(Replayer::new(ReplayerParameters::jukebox()));
     told.arrive(80).at(10).idle().built(80).at(20).arrive(80).at(25).loaded(80).at(30).idle();
     told.built(80).closed(80).at(40).arrive(80);
@@ -74,7 +74,7 @@ fn recordings() {
 }
 
 #[test]
-fn prefetchers() {
+fn prefetchers_fetch_behind_misses() {
     let miss = |site, line| Event::Missed { line: LineAddr(line), site, is_code: false };
     let mut told = Told::new(NextLine::new(2, 1));
     told.tell(miss(1, 100)).tell(miss(2, u64::MAX));

@@ -99,7 +99,7 @@ fn power_save_walks_down_in_silence_only_if_told_to() {
 }
 
 #[test]
-fn how_each_rests() {
+fn empty_poll_makes_each_policy_rest_as_published() {
     let empty = [(Time::ns(1_000), Event::Empty { core: 1 })];
     let all: [ScalingPolicy; 4] = [
         Box::new(Polling::new()),

@@ -88,12 +88,15 @@ impl Sim<'_> {
             }
             // Answers to packets are taken where they come in.
             Action::Place { .. } => {}
+            // What needs a core or a machine that is up waits for it, in the order of asking.
             _ if !is_on || self.busy.is_some() && needs_core(action) => {
                 self.deferred.push_back(action);
             }
             Action::Estimate { service } => {
                 self.node.prefetches = false;
                 let lines = self.node.flush(Flush::CACHES);
+                // The flush writes dirty lines back: that energy is the estimate's, whoever wrote
+                // them.
                 self.charge_lines((State("writing"), kernel("estimate")), lines, true);
                 self.is_cold = true;
                 self.window = Some(service);

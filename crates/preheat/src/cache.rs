@@ -91,15 +91,20 @@ impl Cache {
                 free = Some(n);
             }
         }
+        // An invalid way first, as in hardware; the random stream is drawn from only where a line
+        // has to leave.
         let chosen = free.unwrap_or_else(|| match self.replacement {
             Replacement::Random => (self.random.next_u64() >> 32) as usize % self.ways,
             Replacement::Lru => {
+                // The clock may wrap round within a long run; ages are right as long as no line
+                // rests for 2^32 accesses.
                 let age = |way: &Way| self.clock.wrapping_sub(way.used);
                 let oldest = ways.iter().enumerate().max_by_key(|(_, way)| age(way));
                 oldest.map_or(0, |(n, _)| n)
             }
         });
         let way = &mut self.content[set.start + chosen];
+        debug_assert!(set.start + chosen < set.end, "a line replaces one of its own set");
         let left = (way.tag > 0).then(|| (way.tag - 1, way.dirty));
         *way = Way { tag: line + 1, used: self.clock, dirty: write };
         Access::Miss(left)

@@ -217,6 +217,7 @@ impl<'a> Loading<'a> {
                 // No answer comes back to memory as a request within a way there and back.
                 let step = self.half_path() * 2;
                 let until = next.saturating_sub(self.half_path()).min(self.known + step);
+                // At least one nanosecond on, so that the loop always advances.
                 self.known = until.max(self.known + Time::ns(1));
                 self.listen();
             }
@@ -237,6 +238,7 @@ impl<'a> Loading<'a> {
     fn listen(&mut self) {
         let mut done = Done(Vec::new());
         self.memory.run(self.known, &mut done);
+        // The port passes lines in the order of their data, with ties by the order of asking.
         done.0.sort_unstable();
         let (half, port) = (self.half_path(), Time::from_ns(self.spec.memory.port_ns));
         for (at, id) in done.0 {
@@ -250,6 +252,7 @@ impl<'a> Loading<'a> {
         let Some(std::cmp::Reverse((at, id))) = self.arrivals.pop() else { return };
         let (n, what) = self.pending[id as usize];
         let worker = &mut self.workers[n];
+        debug_assert!(worker.outstanding > 0, "a line arrived that was not asked for");
         worker.outstanding -= 1;
         match what {
             What::Line(line) => self.found.arrived.push((at, line)),
@@ -316,6 +319,7 @@ impl<'a> Loading<'a> {
         let mut spent = cycles(self.spec, per_line);
         if cached(line) {
             self.found.hits += 1;
+            // Prefetches that hit overlap like those that miss, by the number of line fills.
             spent += Time::from_ns(self.spec.llc.hit_ns / f64::from(fills));
         } else {
             self.ask(n, What::Line(line));
@@ -352,6 +356,7 @@ impl<'a> Loading<'a> {
             if !worker.there.contains(&line) {
                 return self.wait(n, Wait::List(line));
             }
+            // Lines of the list are read once and in order: those behind are not looked at again.
             worker.there.retain(|&old| old >= line);
         }
         let worker = &mut self.workers[n];

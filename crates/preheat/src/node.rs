@@ -268,6 +268,7 @@ impl<'a> Node<'a> {
             1e-3 * of.instructions * 1e3 * of.cpi * spec.core.cpi_factor / spec.core.ghz;
         let small_us = small_penalties(spec, flushed);
         let base_us = instructions_us + small_us;
+        // Spread evenly: working sets say which lines a request uses, not when.
         let step = Time::from_ns(1e3 * base_us / touches.len().max(1) as f64);
         let exposed_ns = of.exposed_ns * spec.core.exposed_factor;
         let mut served = Served { touched: touches.len() as u64, ..Served::default() };
@@ -294,6 +295,7 @@ impl<'a> Node<'a> {
             }
         }
         self.coming.clear();
+        // The day's factor scales what instructions take, not the memory's part, which was played.
         let factor = self.factor();
         served.server = Time::from_ns(1e3 * base_us * factor) + served.exposed;
         served.response = served.server + Time::from_ns(1e3 * of.fixed_us * factor);
@@ -325,6 +327,8 @@ impl<'a> Node<'a> {
             return Time::ZERO;
         }
         served.missed += 1;
+        // Only a part of the latency is exposed to an out-of-order core; of a line that is on its
+        // way the same part of what remains.
         let share = remaining.as_ns() / self.latency.as_ns();
         let wait = Time::from_ns(exposed_ns * share);
         served.exposed += wait;
@@ -337,6 +341,8 @@ impl<'a> Node<'a> {
         }
         served.refills += 1;
         served.written_back += u64::from(self.fill(line));
+        // In the cache at once and usable after the latency: a second use in between waits only
+        // for the rest.
         self.coming.insert(line, now + self.latency);
     }
 
@@ -345,12 +351,15 @@ impl<'a> Node<'a> {
         let spread = &self.spec.spread;
         let normal: f64 = StandardNormal.sample(&mut self.noise);
         let sigma = spread.sigma;
+        // Log-normal with mean 1: half the variance is subtracted for that.
         let body = (sigma * normal - 0.5 * sigma * sigma).exp();
         let is_outlier = self.noise.random::<f64>() < spread.outliers;
         let excess: f64 = Exp1.sample(&mut self.noise);
         let outlier = spread.outlier_excess + spread.outlier_mean * excess;
         let mean = 1.0 + spread.outliers * (spread.outlier_excess + spread.outlier_mean);
         let factor = if is_outlier { body + outlier } else { body };
+        // Divided by its mean, so that the spread does not shift the mean that the description
+        // gives.
         factor / mean
     }
 }

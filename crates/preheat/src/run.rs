@@ -176,6 +176,7 @@ pub fn simulate(
     };
     sim.turn_on();
     sim.ask_policy(None);
+    // The first request comes after a whole lead, so that it can be announced as all others.
     sim.come_next(traffic.lead);
     if traffic.restart_after > 0 {
         let at = traffic.restart_after as f64 / traffic.rate;
@@ -203,6 +204,8 @@ impl Sim<'_> {
                 control.report(self.finished)?;
             }
             let (due, next) = (self.host.due(), self.queue.next_time());
+            // The policy's timer comes after events of the same time: what has arrived may change
+            // what it does when it rings.
             if due < next.unwrap_or(Time::NEVER) {
                 self.now = due;
                 self.host.expire(due).map_err(RunError::Stuck)?;
@@ -210,9 +213,12 @@ impl Sim<'_> {
                 self.go_on();
                 continue;
             }
+            // Arrivals end with the traffic. Nothing to come and requests left mean that the
+            // policy holds them and waits for nothing.
             let Some((at, happening)) = self.queue.pop() else {
                 return Err(RunError::Unserved(self.waiting.len()));
             };
+            debug_assert!(at >= self.now, "events come in the order of time");
             self.now = at;
             self.happen(happening);
             self.go_on();
@@ -229,6 +235,8 @@ impl Sim<'_> {
     }
 
     fn take_actions(&mut self) {
+        // All actions are taken before the first is done: doing one may notify the policy again,
+        // and a host takes no event while actions are left.
         let mut actions = Vec::new();
         while let Some(action) = self.host.next_action() {
             actions.push(action);
@@ -257,9 +265,12 @@ impl Sim<'_> {
             return;
         }
         self.arrived += 1;
+        // Arrivals have a random stream of their own: the choices of services and losses do not
+        // shift them.
         let gap = Time::from_ns(1e9 / self.traffic.rate * exponential(&mut self.arrivals));
         let at = self.now + gap.max(after);
         let service = self.service_of();
+        // A request that comes sooner than the lead is announced at once, with what lead is left.
         let announce = at.saturating_sub(self.traffic.lead).max(self.now);
         if self.choices.random::<f64>() >= self.traffic.lost {
             let announced = Happening::Announced { service, due: at, is_false: false };
@@ -352,6 +363,7 @@ impl Sim<'_> {
         if self.machine != Machine::On || self.busy.is_some() {
             return;
         }
+        // A request whose service is held waits for its load; those behind it need not.
         let free = |w: &Waiting| !self.held.contains(&self.port(w.service));
         let Some(first) = self.waiting.iter().position(free) else { return };
         let Some(next) = self.waiting.remove(first) else { return };
@@ -366,6 +378,7 @@ impl Sim<'_> {
             Busy::Sham(_) => ((State("active"), kernel("sham")), kernel("sham")),
             Busy::Dumping { .. } => ((State("active"), kernel("dump")), kernel("dump")),
         };
+        debug_assert!(self.busy.is_none(), "core 0 does one thing at a time");
         let stalled = stalled.min(span);
         self.books.turn(0, self.now, Power::from_w(power.core_active_w), active);
         let until = self.now + span;
@@ -392,6 +405,7 @@ impl Sim<'_> {
             Some(Busy::Dumping { service, subtract }) => self.dumped(service, subtract),
             None => {}
         }
+        // A held request keeps the machine up: it waits, although no core works.
         if self.busy.is_none() && self.waiting.is_empty() {
             self.ask_policy(Some(Event::Idle));
             self.rest();
@@ -399,6 +413,7 @@ impl Sim<'_> {
     }
 
     pub(crate) fn note_misses(&mut self, missed: u64) {
+        // By halves, to see whether estimates still get better or drift.
         let half = usize::from(2 * self.finished >= self.traffic.requests);
         self.tally.missed_by_half[half] += missed;
     }

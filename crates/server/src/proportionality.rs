@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn straight_lines() {
+    fn straight_curve_is_proportional_up_to_its_idle_power() {
         let ideal = Curve::new(&[(0.0, 0.0), (80.0, 200.0)]).unwrap();
         near(ideal.energy_proportionality(), 1.0);
         near(ideal.linear_deviation(), 0.0);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn bent_curves() {
+    fn bent_curve_has_the_area_of_its_parts() {
         // A knight serves half of the loads at 10 W: 10 W until 0.5, then 60 to 100 W.
         let shift = [(0.0, 10.0), (0.5, 10.0), (0.5 + 1e-12, 60.0), (1.0, 100.0)];
         let hybrid = Curve::new(&shift).unwrap();

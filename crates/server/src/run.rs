@@ -11,7 +11,7 @@ use halfwink_units::{Energy, Time};
 
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
-use halfwink_arrivals::Arrivals;
+use halfwink_arrivals::{Arrival, Arrivals};
 
 /// Requests between two looks at how well results are known.
 const INTERVAL: u64 = 1000;
@@ -212,6 +212,7 @@ impl Accounts<'_> {
                     State::On => (m.idle, Mode::Idle, "on"),
                     State::GoingDown => (m.transition, Mode::Kernel, "no-requests"),
                     State::Waking => (m.transition, Mode::Kernel, "requests"),
+                    // A machine that does not answer still draws what an idle one does.
                     State::Lost => (m.idle, Mode::Idle, "lost"),
                     // By level, below.
                     State::Asleep => continue,
@@ -222,6 +223,8 @@ impl Accounts<'_> {
                 let row = Row { time, energy: level.power * time };
                 post(name, Mode::Idle, "no-requests", row);
             }
+            // Threads run while their machine is on, whose time is posted already: this row has
+            // their energy alone.
             let row = Row { time: Time::ZERO, energy: m.thread * spent.served };
             post("on", Mode::User, "requests", row);
         }
@@ -269,18 +272,8 @@ pub fn simulate_controlled(
     let mut server = Server::new(model, service, policy, options.seed, "");
     let counters = || Tally::of(model.set().machines().len());
     let mut play = Play { start: Time::ZERO, tally: counters(), books: Accounts::new(model) };
-    for count in 0..options.warm_up {
-        let Some((at, size)) = draw.next() else { break };
-        if count % LOOK == 0 {
-            control.report(count)?;
-        }
-        in_time(at, count)?;
-        server.arrive(at, size, &mut play.tally)?;
-        play.start = at;
-    }
+    play.warm_up(&mut server, draw.by_ref().take(options.warm_up as usize), control)?;
     let start = play.start;
-    server.take(start, &mut play.tally)?;
-    play.tally.take();
     let (mut now, mut tally, mut slots) = (start, counters(), Vec::new());
     // Slots and intervals close accounts themselves.
     let cut = options.slot.is_none() && options.goal.is_none();
@@ -289,6 +282,7 @@ pub fn simulate_controlled(
         options.goal.filter(|_| options.slot.is_none()).map(|goal| Watch::new(goal, None));
     play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
     for count in 1..=options.requests {
+        // The arrival behind the end is drawn and dropped: the stream is not used again.
         let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
         slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally)?);
         if count % LOOK == 0 {
@@ -299,6 +293,8 @@ pub fn simulate_controlled(
         (now, arrived) = (at, count);
         if cut && pieces.is_due(count) {
             play.settle(&mut server, now)?;
+            // Pieces take the meter's energy at an arrival, where runs of other policies can be
+            // cut as well: those see the same arrivals.
             pieces.end(count, now - start, play.books.energy());
         }
         if let Some(watch) = watch.as_mut().filter(|_| count % INTERVAL == 0) {
@@ -307,6 +303,8 @@ pub fn simulate_controlled(
             }
         }
     }
+    // The server goes on after the last arrival, up to the end that was asked for: without that
+    // its idle time would be missing.
     if options.until != Time::NEVER && now < options.until {
         slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally)?);
         now = options.until;
@@ -316,6 +314,7 @@ pub fn simulate_controlled(
     }
     let last = play.part(&mut server, now, &mut tally)?;
     slots.extend(last.filter(|_| options.slot.is_some()));
+    // Before the books are closed: a lost request is a better message than an imbalance.
     server.verify()?;
     let duration = now - start;
     let books = play.books.close(duration)?;
@@ -327,6 +326,7 @@ pub fn simulate_controlled(
 }
 
 /// Latest arrival: times after it must not exceed what picoseconds can count.
+// Half of what counts in picoseconds, 107 days: sums of a time and a span cannot overflow.
 const LATEST: Time = Time(u64::MAX / 2);
 
 /// Checks that a request comes before the end of time.
@@ -366,6 +366,28 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
+    /// Plays requests before any account is opened.
+    fn warm_up(
+        &mut self,
+        server: &mut Server,
+        arrivals: impl Iterator<Item = Arrival>,
+        control: &RunControl,
+    ) -> Result<(), RunError> {
+        // They fill queues and wake machines, so that accounts do not open on an idle server that
+        // the arrivals would never find.
+        for (count, (at, size)) in (0..).zip(arrivals) {
+            if count % LOOK == 0 {
+                control.report(count)?;
+            }
+            in_time(at, count)?;
+            server.arrive(at, size, &mut self.tally)?;
+            self.start = at;
+        }
+        server.take(self.start, &mut self.tally)?;
+        self.tally.take();
+        Ok(())
+    }
+
     /// The parts that end before then.
     #[inline]
     fn parts_until(
@@ -377,6 +399,7 @@ impl Play<'_> {
     ) -> Result<Vec<Slot>, Misled> {
         let mut parts = Vec::new();
         if let Some(slot) = slot {
+            // A slot that ends exactly at an arrival ends without it.
             while self.start + slot <= at {
                 parts.extend(self.part(server, self.start + slot, tally)?);
             }
@@ -398,6 +421,7 @@ impl Play<'_> {
         let energy_j = spent.iter().map(|spent| spent.energy.as_j()).sum();
         let latencies = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
         watch.interval(now, energy_j, &latencies);
+        // A server that is overloaded has no mean latency to be known: its queue only grows.
         Ok(watch.is_done() || server.load() > HOPELESS)
     }
 

@@ -28,6 +28,11 @@ impl Queue {
     /// Takes a request, after which the device takes none for `gap_ps`: see [`gap_ps`].
     pub fn take(&mut self, now: u64, io: u32, gap_ps: u64) {
         let due = self.begin(now, gap_ps);
+        // A constant latency keeps the order of taking.
+        debug_assert!(
+            self.done.back().is_none_or(|last| last.0 <= due),
+            "completions are in order"
+        );
         self.done.push_back((due, io, 0));
     }
 
@@ -37,12 +42,16 @@ impl Queue {
         let due = self.begin(now, gap_ps);
         let Some(by) = by else { return };
         let due = due.saturating_add(by);
+        // Late completions come out of order; among equal times the request that was taken first
+        // stays first, as in the queue without faults.
         let at = self.done.partition_point(|&(before, ..)| before <= due);
         self.done.insert(at, (due, io, ticket));
     }
 
     /// Returns the completion time of a request that is taken now.
     fn begin(&mut self, now: u64, gap_ps: u64) -> u64 {
+        // The gap bounds the rate, the latency does not: requests overlap in the device, so that
+        // only their beginnings are kept apart.
         let begun = self.free.max(now);
         self.free = begun + gap_ps;
         begun + self.latency_ps
@@ -77,6 +86,8 @@ impl Queue {
 pub fn gap_ps(device: &Device, bytes: u32) -> u64 {
     let by_rate_s = 1.0 / device.iops;
     let by_bytes_s = f64::from(bytes) / (device.gb_per_s * 1e9);
+    // The slower of two limits: small requests meet the rate of commands, large ones that of
+    // bytes.
     (by_rate_s.max(by_bytes_s) * 1e12) as u64
 }
 

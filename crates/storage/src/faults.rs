@@ -146,6 +146,8 @@ impl Fate {
         let n = io as usize;
         self.tickets[n] = self.tickets[n].wrapping_add(1);
         self.is_out[n] = true;
+        // One timeout for all keeps the deadlines in order, so that a queue does instead of a
+        // heap.
         self.deadlines.push_back((now.saturating_add(self.timeout), io, self.tickets[n]));
         if comes(&mut self.random, self.faults.io_lost) {
             return (self.tickets[n], None);
@@ -160,6 +162,8 @@ impl Fate {
 
     /// Returns whether a completion is still expected, and counts stale ones.
     pub(crate) fn is_awaited(&mut self, io: u32, ticket: u32) -> bool {
+        // The ticket tells this use of an I/O from an earlier one that timed out, as the
+        // generation in the tag of Linux' NVMe driver does.
         let is_awaited = self.is_out[io as usize] && self.tickets[io as usize] == ticket;
         self.counts.stale += u64::from(!is_awaited);
         is_awaited
@@ -177,6 +181,8 @@ impl Fate {
 
     /// A CPU hears of an I/O, and of all that it should have heard of before.
     pub(crate) fn hear(&mut self, cpu: usize, io: u32, heard: &mut VecDeque<u32>) {
+        // An interrupt handler reads the whole completion queue: whatever an earlier lost
+        // interrupt was for is found now.
         self.unheard.retain(|&(of, before)| {
             if of == cpu && before != io {
                 self.is_out[before as usize] = false;
@@ -202,6 +208,8 @@ impl Fate {
     /// The next times out: it is found, or has failed.
     pub(crate) fn expire(&mut self) -> Option<u32> {
         let (_, io, _) = self.deadlines.pop_front()?;
+        // The device did answer and only its interrupt was lost: a look at the queue at the
+        // timeout finds it, so that it is no error.
         if self.unheard.iter().any(|&(_, of)| of == io) {
             self.counts.found += 1;
         } else {

@@ -75,9 +75,12 @@ impl Lock {
     /// Creates a free lock, whose line is at CPU `home`.
     #[must_use]
     pub fn new(spec: &LockSpec, sockets: u16, home: u16) -> Lock {
+        // Fractions of lines and of writes are means over many holds; whole thousandths keep the
+        // later arithmetic in integers, as for all times.
         let thousandths = |of: f64| (of * 1e3 + 0.5) as u64;
         let costs = Costs {
             hold_ps: thousandths(spec.hold_ns),
+            // The lock's own line always comes along with those that it protects.
             lines: 1000 + thousandths(spec.lines),
             writes: thousandths(spec.writes),
             own_socket: (spec.own_socket * 4_294_967_296.0) as u64,
@@ -110,6 +113,8 @@ impl Lock {
 
     /// A CPU wants it: how long it has it, if it has it at once. Else it waits.
     pub fn request(&mut self, wanted: Wanted, distances: &Distances) -> Option<u64> {
+        // A reader is let in beside other readers, but not past one that waits to upgrade: with it
+        // the count of readers could never fall to one.
         let is_free = self.holder.is_none()
             && self.upgrading.is_none()
             && (wanted.reads || self.readers.is_empty());
@@ -131,6 +136,8 @@ impl Lock {
         wanted: Wanted,
         distances: &Distances,
     ) -> Result<Option<u64>, Deadlock> {
+        // Each waits for the other to leave, and neither leaves before it has written: the deadlock
+        // that the upgraded lock of the published driver allows (Sec 6.2.2).
         if let Some(first) = self.upgrading {
             return Err(Deadlock { first, second: wanted.cpu });
         }
@@ -153,9 +160,11 @@ impl Lock {
         if self.waiting.is_empty() {
             return;
         }
+        debug_assert!(self.readers.is_empty(), "a writer held the lock beside readers");
         let at = self.choose(distances.socket(holder), distances, random);
         let Some(wanted) = self.waiting.remove(at) else { return };
         self.let_in(wanted, distances, &mut granted);
+        // Only readers at the front follow: one behind a writer must not overtake it.
         while wanted.reads && self.waiting.front().is_some_and(|next| next.reads) {
             let Some(next) = self.waiting.pop_front() else { return };
             self.let_in(next, distances, &mut granted);
@@ -163,6 +172,13 @@ impl Lock {
     }
 
     fn let_in(&mut self, wanted: Wanted, distances: &Distances, granted: &mut impl FnMut(Grant)) {
+        // Before the grant, whose cost counts those who still spin: the next holder is none of
+        // them.
+        debug_assert_eq!(
+            self.spinning.iter().sum::<u32>() as usize,
+            self.waiting.len() + 1,
+            "exactly the waiting CPUs spin"
+        );
         self.spinning[usize::from(distances.socket(wanted.cpu))] -= 1;
         let hold_ps = self.grant(wanted, distances);
         granted(Grant { wanted, hold_ps });
@@ -171,6 +187,8 @@ impl Lock {
     /// Which waiter comes next: the oldest, or the oldest of the holder's socket.
     fn choose(&self, socket: u16, distances: &Distances, random: &mut Stream) -> usize {
         let here = self.spinning[usize::from(socket)] as usize;
+        // Where all or none share the holder's socket, the oldest waiter is both the favoured one
+        // and the other.
         if self.kind != LockKind::Unfair || here == 0 || here == self.waiting.len() {
             return 0;
         }
@@ -180,16 +198,21 @@ impl Lock {
     }
 
     fn grant(&mut self, wanted: Wanted, distances: &Distances) -> u64 {
+        debug_assert!(self.holder.is_none(), "a lock was granted while it was held");
         let (cpu, last) = (wanted.cpu, self.last);
         let transfer = self.costs.lines * distances.line(last, cpu) / 1000;
         self.grants += 1;
         self.crossings += u64::from(distances.socket(last) != distances.socket(cpu));
         self.last = cpu;
+        // A reader's hold costs only the transfer: what it does under the lock is charged to the
+        // write that follows, since all readers here upgrade.
         if wanted.reads {
             self.readers.push(cpu);
             return transfer;
         }
         self.holder = Some(cpu);
+        // A write needs the line alone, so it waits for the slowest of the invalidations: the
+        // farthest spinning socket counts, not the number of those who spin.
         let from_spinners = match self.waiting.len() {
             0 => 0,
             _ => self.costs.writes * self.farthest(distances.socket(cpu), distances) / 1000,

@@ -157,6 +157,7 @@ impl Design {
         let (Design::Random { seed, .. } | Design::Adaptive { seed, .. }) = self else {
             return Vec::new();
         };
+        // No more than there are, or the loop below would never end.
         let wanted = self.most(grid(sweep)) as usize;
         let mut random = stream(*seed, "design");
         let mut seen = HashSet::new();
@@ -169,6 +170,9 @@ impl Design {
                     (above_zero(&mut random) * values.len() as f64).ceil() as usize - 1
                 })
                 .collect();
+            // Drawn again if it was there: with as many points as the grid has the last ones take
+            // many draws, which is cheap beside a run. The order does not depend on the number of
+            // points, so that fewer are among more.
             if seen.insert(point.clone()) {
                 drawn.push(point);
             }

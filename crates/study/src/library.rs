@@ -109,6 +109,8 @@ impl Library {
             let kept = self.kept();
             (kept.traces.clone(), kept.services.clone())
         };
+        // Traces and generated services are no descriptions, which is all that mutants break;
+        // machines read under one mutant must not be seen under another.
         let kept = Kept { traces, services, ..Kept::default() };
         let descriptions = self.descriptions.clone();
         Library { descriptions, kept: Arc::new(Mutex::new(kept)), mutant: Some(mutant) }
@@ -147,13 +149,19 @@ impl Library {
         name: &str,
         values: &[(String, String)],
     ) -> Result<Arc<MachineInfo>, StudyError> {
+        // Length and time of the file are part of the key: a description that is edited while the
+        // program runs is read again.
         let stamp = self.find_machine(name).ok().and_then(|(path, _)| Stamp::of(&path).ok());
         let key = (name.to_owned(), values.to_vec(), stamp);
         if let Some(known) = self.kept().machines.get(&key) {
             return Ok(Arc::clone(known));
         }
+        // Read without the lock: two threads may read one machine at the same time, but none waits
+        // for another's file.
         let read = Arc::new(self.read_machine(name, values)?);
         let mut kept = self.kept();
+        // Emptied as a whole: sweeps name each machine in a row, so that an order of use would not
+        // keep more that is needed.
         if kept.machines.len() >= MACHINES {
             kept.machines.clear();
         }
@@ -220,6 +228,8 @@ impl Library {
             let set = of_os_cores.into_iter().map(|(path, v)| (&path[OF_OS_CORES.len()..], v));
             let input = self.described(&path, set, crate::worlds::chip::MOVED)?;
             machine.os.kind = Some(Box::new(Machine::parse(&input)?));
+            // As comments: the text is part of the key and of what is shown, but the machine is
+            // not read from it.
             text.push_str("\n# its OS cores, if a technique uses them, are those of:\n");
             for line in input.text.lines() {
                 text.push_str("# ");
@@ -261,6 +271,8 @@ impl Library {
         if known.iter().any(|k| k == name) {
             return Ok((file(name), None));
         }
+        // A file of that name wins above: `ev6-16` is a number of cores only if no file is called
+        // so.
         if let Some((kind, count)) = name.rsplit_once('-') {
             if let (true, Ok(cores)) = (known.iter().any(|k| k == kind), count.parse()) {
                 if (1..=MAX_CORES).contains(&cores) {

@@ -38,6 +38,8 @@ macro_rules! hosts {
     ($($name:ident: $policy:ty, $family:ident;)*) => {
         impl Logs {$(
             pub(crate) fn $name(&self, number: usize, policy: $policy) -> $policy {
+                // Without a log the policy is not wrapped: the run pays nothing for the
+                // possibility.
                 let Some((writer, _)) = &self.0 else { return policy };
                 let place = Place { family: Family::$family, stream: number as u32 };
                 Box::new(Host::logged(policy, writer.stream(place)))
@@ -64,6 +66,8 @@ impl Logs {
     pub(crate) fn of(job: &Job, choice: &Choice, path: Option<&Path>) -> Result<Logs, StudyError> {
         let Some(path) = path else { return Ok(Logs::default()) };
         let all = job.options.iter().chain(&job.set);
+        // Everything that a replay needs to make the same policies; `identity` has digests of
+        // files that the technique names.
         let header = Header::new(&job.world, family(choice), &choice.identity())
             .on(&job.machine, &job.workload)
             .with(all.map(|(path, value)| (path.as_str(), value.as_str())));
@@ -92,6 +96,7 @@ impl Logs {
 /// The family of most policies of a run.
 fn family(choice: &Choice) -> Family {
     match choice.technique().make {
+        // Lines of other families name theirs: this is what most lines need not repeat.
         Make::Gating(_) | Make::Modifier(_) => Family::Gating,
         Make::Scaling(_) | Make::Node(_) => Family::Scaling,
         Make::Steering(_) => Family::Steering,

@@ -69,6 +69,8 @@ impl Replaced {
             None => (technique, None),
         };
         match (self.0.get(name), parameters) {
+            // Parameters are kept unless the mutant names its own: it replaces the mechanism, not
+            // its setting.
             (Some(other), Some(rest)) if !other.contains(':') => format!("{other}:{rest}"),
             (Some(other), _) => other.clone(),
             (None, _) => technique.to_owned(),
@@ -187,6 +189,7 @@ impl Mutant {
         let copy = self.copy.iter().map(|(path, from)| (path.as_str(), Change::As(from.clone())));
         changes.extend(copy);
         let (mut broken, changed) = Template::parse(input)?.changed(&changes)?;
+        // Errors of the broken description name the mutant, or they would seem to be the file's.
         broken.name += &format!(" under mutant {}", self.name);
         Ok((broken, changed))
     }

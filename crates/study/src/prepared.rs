@@ -61,6 +61,8 @@ impl Job {
     /// The first name or setting that does not exist, or a workload that does not fit the machine.
     pub fn prepare(&self, library: &Library) -> Result<PreparedJob, StudyError> {
         let world = world(&self.world)?;
+        // A mutant breaks the job before anything is found, so that no world knows of mutants and
+        // the key differs by content.
         let broken = library.mutant().map(|mutant| mutant.broken_job(self));
         let job = broken.as_ref().unwrap_or(self);
         let settings = job.settings(world)?;
@@ -68,6 +70,8 @@ impl Job {
         let paths: Vec<String> = settings.machine.iter().map(|(path, _)| path.clone()).collect();
         let mut read = settings.clone();
         read.machine.retain(|(path, _)| choice.reads(path));
+        // With all values first: a value that the machine does not have is an error even where the
+        // technique does not read it.
         let mut prepared = world
             .prepare(library, job, settings)
             .map_err(|error| option_meant(world, &paths, error))?;
@@ -87,6 +91,8 @@ impl Job {
         let mut choice = Choice::parse(world.name(), &self.technique).map_err(elsewhere)?;
         let mut options = Values::of(world.options());
         let mut machine = Vec::new();
+        // The world's options, then the technique's parameters, and the rest is the machine's,
+        // which checks its own names: an unknown name is thus found last (`option_meant`).
         for (path, value) in self.options.iter().chain(&self.set) {
             if options.knows(path) {
                 options.set(path, value).map_err(StudyError::Usage)?;
@@ -165,6 +171,7 @@ impl PreparedJob {
         let begun = Instant::now();
         let logs = Logs::of(&self.job, &self.choice, control.log.as_deref())?;
         let tables = blamed(&self.choice, self.prepared.run(&control.run, &logs))?;
+        // Only a whole run writes the footer: a log without one says that its run failed.
         logs.end(duration(&tables))?;
         Ok(self.with_host(tables, begun.elapsed().as_secs_f64()))
     }
@@ -206,6 +213,8 @@ pub fn run_together(
     while let Some(first) = found.iter().position(Option::is_none) {
         let begun = Instant::now();
         let pace = jobs[first].pace();
+        // Equal pace is necessary, not sufficient: the world decides in the run who follows, and
+        // those that do not are left for the next round.
         let is_with = |n: &usize| found[*n].is_none() && pace.is_some() && jobs[*n].pace() == pace;
         let with: Vec<usize> = (first + 1..jobs.len()).filter(is_with).collect();
         let others: Vec<&dyn Prepared> = with.iter().map(|&n| &*jobs[n].prepared).collect();

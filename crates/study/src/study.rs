@@ -202,10 +202,13 @@ impl Study {
         };
         let mut jobs = Vec::new();
         if let Some(machine) = &self.baseline_machine {
+            // Nothing swept: the machine of the baseline may not have the values.
             jobs.extend(self.workloads.iter().map(|w| job(machine, w, &[], &self.baseline)));
         }
         for machine in &self.machines {
             for workload in &self.workloads {
+                // Techniques innermost: runs that are compared with each other follow each other,
+                // so that a stopped study has whole comparisons.
                 for set in &points {
                     for technique in &self.techniques {
                         jobs.push(job(machine, workload, set, technique));
@@ -225,6 +228,7 @@ impl Study {
     }
 
     fn grid_points(&self) -> Vec<Vec<(String, String)>> {
+        // One empty point, so that a study without a sweep has one run of each.
         let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for (path, values) in &self.sweep {
             points = points
@@ -266,6 +270,8 @@ fn options(
             Some(n) if name == "instructions" => input.error_at(&n.span(), message),
             _ => input.error_at_key(&format!("options.{name}"), &message),
         };
+        // Not left to the jobs: an option that no world has would fail each of them with the same
+        // line.
         if !values.knows(name) {
             let known: Vec<&str> = world.options().iter().map(|o| o.name).collect();
             let known = known.join(", ");
@@ -321,6 +327,7 @@ fn designed(
     let design = Design::parse(input, world, file, sweep)?;
     match points_at {
         Some(at) if design != Design::Grid => {
+            // In 128 bits: 64 axes of some values each are beyond 64.
             let runs = (lists as u128).saturating_mul(design.most(grid(sweep)));
             if runs > MOST_RUNS {
                 let message = format!("{runs} runs; expected at most {MOST_RUNS}");

@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 
+// Tables are small and cross into Python as lists: an Arrow dependency would be forty crates to
+// move a few hundred numbers. Columns carry their kind so that Python guesses none, and empty
+// tables keep theirs.
+
 /// The kind of value that a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -38,6 +38,8 @@ pub fn calibrate_mechanism(model: &Model) -> Result<MechanismFit, ModelError> {
         return Err(ModelError::at("mechanism.observed", "expected round trips to fit to"));
     }
     let elements = elements(model.spec());
+    // Logarithms keep all parameters positive, and make one relative error of all residuals: round
+    // trips differ by a factor of ten.
     let mut logs: Vec<f64> = elements.iter().map(|e| get(model.spec(), e).ln()).collect();
     let residuals = |logs: &[f64]| -> Result<Vec<f64>, ModelError> {
         let mut spec = model.spec().clone();
@@ -46,11 +48,14 @@ pub fn calibrate_mechanism(model: &Model) -> Result<MechanismFit, ModelError> {
         }
         errors(&Model::new(spec)?, observed)
     };
+    // Levenberg-Marquardt: damping turns the step from Newton's to the gradient's where the model
+    // is not linear. Its factors (0.3 and 10) only decide how many steps that takes.
     let mut damping = 1e-3;
     let mut best = residuals(&logs)?;
     for _ in 0..STEPS {
         let step = solve(&jacobian(&logs, &best, &residuals)?, &best, damping);
         let next: Vec<f64> =
+            // No step beyond a factor of e: far from the start the derivatives say nothing.
             logs.iter().zip(&step).map(|(log, s)| log + s.clamp(-1.0, 1.0)).collect();
         let found = residuals(&next)?;
         if square(&found) < square(&best) {
@@ -112,6 +117,7 @@ fn elements(spec: &Spec) -> Vec<Element> {
     list.extend([Element::Send, Element::Wake]);
     for (name, core) in spec.cores.iter().filter(|(name, _)| !name.ends_with(SLOW)) {
         list.push(Element::Empty(name.clone()));
+        // A kind without misses is the reference: its cycles are the unit of all others.
         if core.kernel_misses > 0.0 {
             list.push(Element::Cycles(name.clone()));
             list.push(Element::Misses(name.clone()));
@@ -188,6 +194,8 @@ fn jacobian(
     at: &[f64],
     residuals: &impl Fn(&[f64]) -> Result<Vec<f64>, ModelError>,
 ) -> Result<Vec<Vec<f64>>, ModelError> {
+    // A forward difference of a millionth of each value: far above rounding, and too small for
+    // curvature to matter.
     const STEP: f64 = 1e-6;
     let column = |n: usize| {
         let mut moved = logs.to_vec();
@@ -205,6 +213,8 @@ fn solve(jacobian: &[Vec<f64>], errors: &[f64], damping: f64) -> Vec<f64> {
     let mut rows: Vec<Vec<f64>> = (0..n)
         .map(|i| {
             let mut row: Vec<f64> = (0..n).map(|j| dot(&jacobian[i], &jacobian[j])).collect();
+            // Damping in the scale of each parameter (Marquardt 1963); the floor keeps one without
+            // any effect from a zero pivot.
             row[i] += damping * row[i].max(1e-12);
             row.push(-dot(&jacobian[i], errors));
             row

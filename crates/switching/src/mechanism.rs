@@ -89,6 +89,7 @@ impl Model {
         let leaves_ns = on(source, version.leg_cycles * m.source_share);
         let takes_ns = on(target, version.leg_cycles * (1.0 - m.source_share));
         let send_ns = on(source, m.ipi_send_cycles);
+        // The handler is cycles: it was measured at the reference clock.
         let handler_ns = m.ipi_handler_ns * self.spec().reference_ghz / target.clock_ghz;
         let power_up_ns = power_up_cycles / target.clock_ghz;
         let interrupted = Leg {
@@ -115,6 +116,8 @@ impl Model {
                 }
                 // The race is lost: an interrupt, taken when the target is up (Sec 3.2.6).
                 let source_ns = signals_ns + send_ns;
+                // The interrupt may be sent after the target is up, while it has not reached its
+                // polling loop yet: then there is no gap.
                 let gap_ns = (awake_ns - source_ns).max(0.0);
                 Leg { source_ns, gap_ns, target_ns: handler_ns + takes_ns, won: false }
             }

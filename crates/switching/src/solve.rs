@@ -51,6 +51,7 @@ pub fn calibrate_workload(model: &Model, workload: &Workload) -> Result<Solved, 
         let busier_ns = left.1 * idle_share.min(1.0) * unit_ns;
         let slower_ns = left.0 * unit_ns * threads;
         let Demand::Times { user_ns, wait_ns, .. } = &mut w.demand else { break };
+        // Not the whole step, since each of the two demands acts on both goals.
         *user_ns = (*user_ns + 0.7 * busier_ns).max(1.0);
         *wait_ns = (*wait_ns + 0.7 * (slower_ns - busier_ns)).max(0.0);
     }

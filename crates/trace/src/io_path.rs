@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn io_path_counts_instructions_of_submission_and_completion() {
         let (mut s, user, kernel) = script();
         s.run(user, vec![]).run(kernel, at([1, 2])).event(TICK);
         s.event(SUBMIT_TWO).run(kernel, at([1, 2])).run(kernel, at([1, 3]));

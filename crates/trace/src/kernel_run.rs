@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn kernel_runs_are_cut_at_privilege_changes() {
         let (mut s, [user, kernel, string, _]) = script();
         // Cut at the beginning: left out, its tick too.
         s.run(kernel, vec![]).event(TICK).run(kernel, vec![]).run(user, vec![]);

@@ -5,7 +5,7 @@ use halfwink_units::{
 };
 
 #[test]
-fn times() {
+fn times_add_and_subtract_exactly() {
     let (seven, three) = (Time(7), Time(3));
     assert_eq!((seven + three, seven - three, seven * 3), (Time(10), Time(4), Time(21)));
     let mut time = seven;
@@ -23,7 +23,7 @@ fn times() {
 }
 
 #[test]
-fn energies() {
+fn energies_add_and_subtract_exactly() {
     let (seven, three) = (Energy(7), Energy(3));
     assert_eq!((seven + three, seven - three, seven * 3), (Energy(10), Energy(4), Energy(21)));
     let mut energy = seven;
@@ -38,7 +38,7 @@ fn energies() {
 }
 
 #[test]
-fn clocks() {
+fn clock_counts_cycles_exactly() {
     let clock = Clock::from_hz(2_500_000_000).unwrap();
     assert!((clock.hz() - 2.5e9).abs() < 1e-3);
     assert!((Clock::from_hz(3_300_000_000).unwrap().hz() - 3.3e9).abs() < 1e-3);
@@ -49,7 +49,7 @@ fn clocks() {
 }
 
 #[test]
-fn addresses() {
+fn addresses_know_their_line_and_half() {
     assert_eq!((LINE_BYTES, PAGE_SHIFT), (64, 12));
     assert_eq!((PhysAddr(127).line(), PhysAddr(128).line()), (LineAddr(1), LineAddr(2)));
     assert_eq!(LineAddr(3).first_byte(), PhysAddr(192));

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn answer_is_complete_partial_or_refused() {
         let mut http = Http { keep_alive: true, files: None, expected: 3 };
         let good = b"HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 3\r\n\r\nabcHTTP";
         assert_eq!(http.response(good), Ok(Progress::Complete(good.len() - 4)));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn answer_is_complete_partial_or_refused() {
         let mut client = Memcached { keys: 10, asked: None };
         assert_eq!(client.response(b"STORED\r\nrest"), Ok(Progress::Complete(8)));
         assert_eq!(client.response(b"STOR"), Ok(Progress::Partial));

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn answer_is_complete_partial_or_refused() {
         let mut client = Postgres { accounts: 10, rows: 1 };
         let mut answer = Vec::new();
         message(b'C', b"SELECT 1", &mut answer);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn answer_is_complete_partial_or_refused() {
         let mut client = Redis { keys: 10, asked: None };
         assert_eq!(client.response(b"+OK\r\n"), Ok(Progress::Complete(5)));
         assert!(client.response(b"-OOM\r\n").is_err());

@@ -35,7 +35,7 @@ fn kin_of_common_log_format() {
 }
 
 #[test]
-fn proxies() {
+fn logs_of_proxies_are_recognized() {
     let haproxy = "Feb  6 12:14:14 lb haproxy[14389]: 192.0.2.1:33317 \
         [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- \
         1/1/1/1/0 0/0 {e.org} {} \"GET /index.html HTTP/1.1\"\n\

@@ -42,7 +42,7 @@ fn the_longest_prefix_wins_at_every_length_by_hand() {
 }
 
 #[test]
-fn ipv6_by_hand() {
+fn longest_ipv6_prefix_wins() {
     let table =
         [("::/0", 1), ("2001:db8::/32", 2), ("2001:db8:1::/48", 3), ("2001:db8:1::1/128", 4)];
     let fib = Fib::build(table.map(|(p, port)| (net(p), link(port)))).expect("fits");

@@ -89,14 +89,22 @@ impl Bank {
 
     #[inline]
     pub(super) fn push(&mut self, request: Queued) {
+        debug_assert!(self.has_room(), "the channel looks for room before it gives a request");
+        debug_assert!(
+            self.waiting().last().is_none_or(|last| last.since < request.since),
+            "requests enter a bank at clocks that grow, which are their ages"
+        );
         self.queue[usize::from(self.len)] = request;
         self.len += 1;
     }
 
     #[inline]
     pub(super) fn remove(&mut self, slot: u8) -> Queued {
+        debug_assert!(slot < self.len, "a command was given for a request that the bank has not");
         let slot = usize::from(slot);
         let request = self.queue[slot];
+        // Shifted, not swapped: the order of the slots is the age of the requests, which
+        // first-ready first-come scheduling needs.
         self.queue.copy_within(slot + 1..usize::from(self.len), slot);
         self.len -= 1;
         request
@@ -106,6 +114,8 @@ impl Bank {
     pub(super) fn offer(&mut self, hit_cap: u32) {
         (self.read, self.write, self.other) = (Offer::NONE, Offer::NONE, Offer::NONE);
         let Some(&oldest) = self.waiting().first() else { return };
+        // A request cannot be served before it was in the bank's queue, even if the bank was free
+        // earlier: offers are computed late, when something has changed.
         let earliest = |at: u64, slot: usize, request: &Queued| Offer {
             at: at.max(request.since),
             since: request.since,
@@ -127,6 +137,8 @@ impl Bank {
         }
         let no_hits = read.at == NEVER && write.at == NEVER;
         (self.read, self.write) = (read, write);
+        // An open row is closed when nothing in it is wanted, or when hits have passed the oldest
+        // request too often (DRAMsim3 caps the hits of a row for the same reason).
         if oldest.row != row && (no_hits || self.hits >= hit_cap) {
             self.other = earliest(self.precharge, 0, &oldest);
         }

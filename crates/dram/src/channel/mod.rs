@@ -144,6 +144,8 @@ impl Counts {
         let sum = |pair: [u64; 2]| pair[0] + pair[1];
         let others = |of: fn(&Commands) -> u64| self.others.iter().map(of).sum::<u64>();
         (sum(self.reads) + sum(self.writes) + others(|c| c.reads + c.writes))
+            // A row that was opened and closed again before its request (by a refresh) is opened
+            // twice for one column command, so activates may exceed columns.
             .saturating_sub(sum(self.activates) + others(|c| c.activates))
     }
 
@@ -307,6 +309,8 @@ impl Channel {
     #[inline]
     pub fn push(&mut self, at: u64, request: Request) {
         self.wake = self.wake.min(at);
+        // Cores run ahead of each other, so that requests may be brought out of order; nearly all
+        // come at the end.
         if self.arrivals.back().is_none_or(|(last, _)| *last <= at) {
             return self.arrivals.push_back((at, request));
         }
@@ -352,6 +356,7 @@ impl Channel {
             fn accepted(&mut self, _: u64, _: u64, _: u64) {}
             fn done(&mut self, _: u64, _: u64) {}
         }
+        // The loop of events ends with the last request; refreshes after it take energy as well.
         while self.refresh.0 < end {
             self.refresh(self.refresh.1, &mut Deaf);
         }
@@ -441,6 +446,8 @@ impl Channel {
     /// Gives a request to its bank.
     #[inline]
     fn give(&mut self, mut request: Queued, now: u64) {
+        // One request moves to the banks in each clock, so that `since` is unique in a channel and
+        // serves as the age in all comparisons.
         (request.since, request.columns) = (now.max(self.move_from), self.columns);
         self.move_from = request.since + 1;
         self.banks[usize::from(request.bank)].push(request);
@@ -470,6 +477,7 @@ impl Channel {
     /// The offers of a bank are old.
     #[inline]
     fn change(&mut self, bank: usize) {
+        debug_assert!(bank < 64, "a channel's banks are the bits of a word");
         self.waiting |= 1 << bank;
         self.changed |= 1 << bank;
         self.next = None;
@@ -487,6 +495,7 @@ impl Channel {
         let in_bank = bank.waiting().iter().filter(ahead).count();
         let in_front =
             self.reads.iter().filter(|r| usize::from(r.bank) == request.bank).filter(ahead).count();
+        // Reads of one row follow each other on the data bus at the pace of their group.
         let step = timing.burst.max(timing.t_ccd_l);
         let column = if bank.row == request.row {
             now.max(bank.column).max(group.read).max(rank.read)

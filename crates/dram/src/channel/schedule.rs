@@ -52,6 +52,8 @@ impl Rank {
     }
 
     fn activated(&mut self, at: u64) {
+        // Plus one, since 0 stands for no activate yet. The ring of four holds what tFAW is about:
+        // the fifth activate waits for the oldest of them.
         self.activates[self.turn] = at + 1;
         self.turn = (self.turn + 1) % 4;
         if self.open_banks == 0 {
@@ -64,7 +66,10 @@ impl Rank {
     /// A bank closes its row at `at`: the clocks for which the rank had one open, if it was the
     /// last.
     fn closes(&mut self, at: u64) -> u64 {
+        debug_assert!(self.open_banks > 0, "a rank closes a row although none is open");
         self.open_banks -= 1;
+        // Auto-precharges are recorded when they are decided, so that closes may come out of
+        // order.
         self.closed = self.closed.max(at);
         match self.open_banks {
             0 => self.closed.saturating_sub(self.opened),
@@ -114,6 +119,7 @@ impl Channel {
         let mut changed = self.changed;
         while changed != 0 {
             let n = changed.trailing_zeros() as usize;
+            // Clears the lowest bit: the loop visits only the banks that are set.
             changed &= changed - 1;
             self.banks[n].offer(self.rules.hit_cap);
         }
@@ -140,6 +146,9 @@ impl Channel {
         };
         self.changed = 0;
         self.before = Some(best);
+        // First-ready scheduling starves a request whose row is never open while others hit.
+        // Beyond `patience` the urgent bank alone may give column commands; the others may prepare
+        // rows, which takes nothing from it.
         if let Some(urgent) = self.urgent() {
             self.before = None;
             best = Candidate::NONE;
@@ -168,11 +177,14 @@ impl Channel {
         while waiting != 0 {
             let n = waiting.trailing_zeros() as usize;
             waiting &= waiting - 1;
+            debug_assert!(!self.banks[n].waiting().is_empty(), "a waiting bank has a request");
             let passed = self.columns.wrapping_sub(self.banks[n].waiting()[0].columns);
             if passed > most.0 {
                 most = (passed, n);
             }
         }
+        // The oldest has been passed by `most.0`: until `patience` further commands no other can
+        // be late, so that the search is skipped.
         self.nobody_late = self.columns.wrapping_sub(most.0);
         (most.0 > self.rules.patience).then_some(most.1)
     }
@@ -215,6 +227,7 @@ impl Channel {
             return;
         }
         if bank.row != CLOSED {
+            // A precharge is bound by its own bank and the command bus alone.
             return consider(best, &bank.other, self.bus, n, 2, Kind::Precharge);
         }
         let (group, rank) =
@@ -227,6 +240,9 @@ impl Channel {
     /// Gives a command: nothing can come before it any more.
     pub(super) fn commit(&mut self, next: Candidate, sink: &mut impl Sink) {
         let n = usize::from(next.bank);
+        // One command a clock. The best of before is no longer comparable, since limits of its
+        // group and rank may have moved.
+        debug_assert!(next.at >= self.bus, "two commands are on the bus in one clock");
         self.bus = next.at + 1;
         self.before = None;
         self.change(n);
@@ -252,6 +268,7 @@ impl Channel {
             }
             Kind::Precharge => {
                 bank.row = CLOSED;
+                // The larger of tRC after the activate and tRP after the precharge.
                 bank.activate = bank.activate.max(next.at + timing.t_rp);
                 self.counts.open_clocks += self.ranks[rank].closes(next.at);
                 sink.command(command);
@@ -272,6 +289,7 @@ impl Channel {
         let data_end = at + timing.burst + if request.write { timing.t_cwl } else { timing.t_cl };
         if request.write {
             bank.precharge = bank.precharge.max(data_end + timing.t_wr);
+            debug_assert!(self.written[class_of(request.line)] > 0, "a write left that never came");
             self.written[class_of(request.line)] -= 1;
             *self.counts.of(request.payer, Kind::Write) += 1;
         } else {
@@ -316,6 +334,8 @@ impl Channel {
         } else {
             later(&mut self.groups[group].read, same_group);
         }
+        // The bus turns round between a read and a write: the second one's data may begin `t_rtrs`
+        // after the end of the first one's. Latencies differ, hence the subtraction.
         let to_write = (t.t_cl + t.burst + t.t_rtrs).saturating_sub(t.t_cwl);
         let to_read = (t.t_cwl + t.burst + t.t_rtrs).saturating_sub(t.t_cl);
         for (n, other) in self.ranks.iter_mut().enumerate() {
@@ -357,8 +377,10 @@ impl Channel {
             at = at.max(bank.activate);
         }
         for bank in &mut self.banks[first..first + per_rank] {
+            // All-bank refresh: the rank is blocked until tRFC after its last bank was closed.
             bank.activate = at + timing.t_rfc;
         }
+        // A shift by 64 overflows: one rank of 64 banks has all bits.
         let all = if per_rank == 64 { u64::MAX } else { ((1 << per_rank) - 1) << first };
         self.changed |= self.waiting & all;
         (self.next, self.before) = (None, None);
@@ -377,6 +399,8 @@ impl Channel {
 /// Takes an offer if it comes before the best so far.
 #[inline]
 fn consider(best: &mut Candidate, offer: &Offer, limit: u64, bank: usize, class: u64, kind: Kind) {
+    // Classes stand above all ages, so that one comparison decides; a lower bank wins among equals
+    // because it is considered first.
     let (at, order) = (offer.at.max(limit), class << CLASS | offer.since);
     if at < best.at || at == best.at && order < best.order {
         *best = Candidate { at, order, bank: bank as u8, slot: offer.slot, kind };

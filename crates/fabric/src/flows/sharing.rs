@@ -82,6 +82,8 @@ impl Sharing {
             if self.users[tight as usize] == 0 {
                 continue;
             }
+            // Entries are not updated in place: one that is behind is put back with its share of
+            // now.
             let share = self.share(tight);
             if share != bits {
                 self.entered[tight as usize] = share;
@@ -99,6 +101,7 @@ impl Sharing {
                 open -= 1;
                 for &thing in needs[flow].as_slice() {
                     let thing = thing as usize;
+                    debug_assert!(self.users[thing] > 0, "a flow gets its rate once");
                     self.left[thing] -= rate;
                     self.users[thing] -= 1;
                     if !std::mem::replace(&mut self.is_changed[thing], true) {

@@ -81,10 +81,13 @@ impl Control {
     pub fn grow(&mut self, now: Time, segments: u64, round_trip: Time) {
         let segments = segments as f64;
         if self.window < self.threshold {
+            // Slow start ends exactly at the threshold and not beyond; a window above it does not
+            // shrink.
             self.window = (self.window + segments).min(self.threshold.max(self.window));
         } else if self.algorithm == Algorithm::Cubic {
             self.grow_cubic(now, segments, round_trip);
         } else {
+            // One segment more for each window that is acknowledged.
             self.window += segments / self.window;
         }
     }
@@ -98,8 +101,12 @@ impl Control {
         });
         let elapsed = now.saturating_sub(epoch.began).as_s();
         let at = |seconds: f64| epoch.origin + C * (seconds - epoch.k).powi(3);
+        // The window one round trip ahead; the clamp is that of RFC 9438, Sec 4.2, which keeps
+        // growth below half a window in a round trip.
         let target = at(elapsed + round_trip.as_s()).clamp(window, 1.5 * window);
         let slope =
+            // Reno's slope for a decrease by `BETA` until the window of before is reached, then
+            // one (Sec 4.3).
             if epoch.friendly < epoch.prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
         let friendly = epoch.friendly + slope * segments / window;
         self.window = if at(elapsed) < friendly {
@@ -144,6 +151,7 @@ impl Control {
         }
         if una >= marks.until && marks.acknowledged > 0 {
             let share = marks.marked as f64 / marks.acknowledged as f64;
+            debug_assert!((0.0..=1.0).contains(&marks.alpha), "alpha is a share");
             marks.alpha += G * (share.min(1.0) - marks.alpha);
             (marks.acknowledged, marks.marked, marks.until) = (0, 0, next);
         }

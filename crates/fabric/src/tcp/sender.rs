@@ -163,8 +163,11 @@ impl Sender {
 
     /// Returns whether a segment may be sent now.
     pub fn ready(&mut self) -> bool {
+        // At least one segment, or a window below one would never be probed.
         let has_window = (self.flight as f64) < self.control.window().max(1.0).floor();
         let has_more = self.lost > 0 || (self.board.len() as u64) < self.parameters.window;
+        // Remembered for the next acknowledgement: a window that was not the limit must not grow
+        // (RFC 7661 calls this congestion window validation).
         self.is_limited = !has_window;
         (has_window || (self.is_urgent && self.lost > 0)) && has_more
     }
@@ -185,6 +188,10 @@ impl Sender {
         }
         let from = (self.hint.max(self.una) - self.una) as usize;
         let fates = self.board.iter().skip(from);
+        debug_assert!(
+            self.board.iter().skip(from).any(|fate| *fate == Fate::Lost),
+            "no lost segment is before the hint"
+        );
         let at = from + fates.take_while(|fate| **fate != Fate::Lost).count();
         self.board[at] = Fate::Again;
         self.lost -= 1;
@@ -194,6 +201,7 @@ impl Sender {
             // Its copy takes a round trip, too.
             self.timer.start(now, self.parameters.least_timeout);
         }
+        // The copy is lost as well once segments that were new when it left have arrived.
         self.copies.push_back((segment, self.next()));
         self.tally.again += 1;
         segment
@@ -218,9 +226,13 @@ impl Sender {
         }
         self.judge();
         self.control.marked(self.una, self.next(), forward, ack.marked);
+        // After a timeout the window grows again in slow start, although recovery is not over; in
+        // a fast recovery it stays.
         let may_grow = self.recovery.is_none_or(|(_, is_timeout)| is_timeout)
             && !self.control.has_shrunk(self.una);
         if forward > 0 {
+            // New data was acknowledged: the backoff ends and the timer restarts (RFC 6298, Sec
+            // 5.3).
             self.timer.doubled = 0;
             self.timer.deadline = None;
             if !self.board.is_empty() {
@@ -234,6 +246,8 @@ impl Sender {
         if self.recovery.is_some_and(|(until, _)| self.una >= until) {
             self.recovery = None;
         }
+        // Once in a window: all segments sent before `next` belong to this event, however many are
+        // lost.
         if self.lost > 0 && self.recovery.is_none() {
             self.recovery = Some((self.next(), false));
             self.is_urgent = true;
@@ -252,11 +266,17 @@ impl Sender {
                 Fate::Arrived => (),
             }
         }
+        debug_assert!(
+            self.flight + self.lost <= self.board.len(),
+            "segments on their way or lost are all on the board"
+        );
         self.una += forward;
         forward
     }
 
     fn arrived(&mut self, from: u64, to: u64) {
+        // Blocks beyond what was sent would index behind the board: a receiver cannot acknowledge
+        // them.
         let to = to.min(self.next());
         for segment in from.max(self.una)..to {
             let fate = &mut self.board[(segment - self.una) as usize];
@@ -293,6 +313,7 @@ impl Sender {
 
     /// A segment that is on its way will not arrive.
     fn lose(&mut self, segment: u64) {
+        debug_assert!(self.flight > 0, "only a segment on its way is lost");
         self.board[(segment - self.una) as usize] = Fate::Lost;
         self.flight -= 1;
         self.lost += 1;
@@ -312,6 +333,7 @@ impl Sender {
         if self.board.is_empty() {
             return None;
         }
+        // Bounded, since it is the exponent of a shift.
         self.timer.doubled = (self.timer.doubled + 1).min(16);
         self.tally.timeouts += 1;
         for n in 0..self.board.len() {

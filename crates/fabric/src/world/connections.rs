@@ -98,6 +98,8 @@ impl Connections {
             processors: vec![Time::ZERO; count],
             counts: TcpCounts::default(),
         };
+        // One segment of each pair after the other, so that no connection's first window delays
+        // all others at the processor.
         for _ in 0..parameters.window {
             for pair in (0..pairs).filter(|pair| pair / count != pair % count) {
                 made.build(pair / count, pair % count, Time::ZERO);
@@ -139,6 +141,7 @@ impl Connections {
     }
 
     fn work(&mut self, host: usize, now: Time, work: Time) -> Time {
+        // One processor for all connections: what it does for one delays the others.
         let done = self.processors[host].max(now) + work;
         self.processors[host] = done;
         done
@@ -171,12 +174,15 @@ impl Connections {
         if !self.senders[pair].ready() {
             return false;
         }
+        // A full queue of the host's own is reported to the sender at once (in Linux a congestion
+        // return code of the queue discipline), so that nothing is lost there.
         if self.queues[pair].bytes + u64::from(self.frame) > self.queue_bytes {
             self.senders[pair].refused();
             return false;
         }
         let ready = self.work(from, now, self.work);
         let segment = self.senders[pair].take(ready);
+        // Marked by the queue as the packet found it, as DCTCP's switches do (RFC 8257, Sec 3.1).
         let marked = self.queues[pair].bytes > self.mark_bytes;
         self.put(pair, Packet { ready, content: Content::Data { segment, marked } });
         true
@@ -207,6 +213,8 @@ impl Connections {
         if let Some(ack) = self.receivers[back].overdue(now, self.delayed) {
             self.answer(from, to, due.unwrap_or(now), ack);
         }
+        // All deadlines that passed while there was no circuit, each at its own time: the timer
+        // doubles as if the host had looked.
         while let Some(at) = self.senders[forth].expire(now) {
             while self.build(from, to, at) {}
         }

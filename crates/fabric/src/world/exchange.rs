@@ -33,6 +33,7 @@ impl Exchange<'_> {
         let peer = |n: usize| matching[n].map(usize::from);
         for n in 0..matching.len() {
             match peer(n) {
+                // The pair is played once, by the lower of the two.
                 Some(to) if peer(to) == Some(n) && n < to => self.side_by_side(n, to),
                 Some(to) if peer(to) == Some(n) => (),
                 Some(to) => {
@@ -45,6 +46,7 @@ impl Exchange<'_> {
         }
         for (from, to) in matching.iter().enumerate() {
             let Some(to) = to.map(usize::from) else { continue };
+            // Only one host sends to `to` in a slot, so that all that arrives there is from it.
             while self.connections.arrives(to).is_some() {
                 self.connections.arrive(to, from);
             }
@@ -58,6 +60,7 @@ impl Exchange<'_> {
 
     fn begin(&mut self, slot: Slot, n: usize, to: Option<u16>) -> Option<Turn> {
         let hosts = self.setting.hosts;
+        // Before the host's turn begins, which waits for its processor.
         if let Some(until) = self.hosts[n].silent_until(slot.day) {
             self.connections.pause(n, until);
         }
@@ -116,6 +119,8 @@ impl Exchange<'_> {
                 self.next(b, a),
             ];
             let at = |n: usize| times[n].unwrap_or(Time::NEVER);
+            // Arrivals first among equals: an acknowledgement that is there may open the window
+            // for what is sent at that time.
             let first = (0..4).min_by_key(|&n| at(n)).unwrap_or(0);
             match (first, times[first]) {
                 (_, None) => return,

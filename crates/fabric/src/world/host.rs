@@ -97,13 +97,19 @@ impl Host {
                 return Time::NEVER;
             }
             let fate = self.fate.as_mut();
+            // A silent host handles the frame when it is back, and all that came meanwhile with
+            // it.
             if let Some(until) = fate.and_then(|fate| fate.keeps_waiting(sent)) {
                 self.receiver.stalled_until = self.receiver.stalled_until.max(until);
             }
             let after = us_between(&mut self.random, hosts.sync_us);
+            // A frame that waits for the processor is handled once that is free, or after its own
+            // latency, whichever is later.
             let after = after.max(waits.saturating_sub(sent));
             self.receiver.handle(sent, after, length, &hosts.stalls, &mut self.random)
         };
+        // Both now: the turn ends when the night's frame is handled, which has to be known before
+        // it begins.
         let dawn = hear(slot.day);
         let dusk = hear(slot.ends);
         let to = to?;
@@ -131,8 +137,11 @@ impl Host {
     /// turn.
     pub(super) fn may_send(&mut self, turn: &mut Turn, bytes: u32, times: &Times) -> bool {
         match self.tokens.decide(turn.now, &HostEvent::Head { bytes }) {
+            // At least one look at the queue later, or a token bucket that answers "now" would
+            // stop time.
             Some(HostAction::Again { at }) => turn.now = at.max(turn.now + times.dequeue),
             Some(HostAction::Send) => return true,
+            // Nothing may go before the next day is announced: the turn is over.
             Some(HostAction::Hold) | None => turn.now = turn.dusk,
         }
         false
@@ -150,6 +159,8 @@ impl Host {
         let wire = self.sender.hand_over(now, bytes, times, &mut self.random);
         // All that goes to the wire may be lost there, in time or not.
         let is_lost = self.fate.as_mut().is_some_and(|fate| fate.loses_frame(wire.begins));
+        // The switch forwards a packet only if its circuit is up from the first bit to the last:
+        // this is the rule of `live-circuits` too.
         let passes = wire.begins >= slot.day && wire.ends <= slot.ends && !is_lost;
         if let Some(heard) = turn.heard.take() {
             counts.reaction.record(now - heard);

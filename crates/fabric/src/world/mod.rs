@@ -123,6 +123,8 @@ pub fn play(
         scheme: setting.scheme,
         bytes_per_us: (setting.switch.port_gbps * 1e3 / 8.0) as u32,
         margin: us(hosts.margin_us),
+        // Tokens are spent when a packet goes to the card, which takes packets in batches: up to
+        // one batch may be there that is not on the wire yet.
         backlog_bytes: hosts.card.batch_bytes,
         overdraws: hosts.overdraws,
     });
@@ -186,8 +188,10 @@ impl World<'_> {
             let day = self.schedule(begins, run.slots)?;
             let dawn = begins + night;
             // Circuits that stay end with the run.
+            // At least a picosecond of day, so that each slot moves the run on.
             let last = Time(self.setting.duration.0.max(dawn.0 + 1));
             let ends = if day == Time::NEVER { last } else { dawn.saturating_add(day) };
+            debug_assert!(ends > begins, "a slot moves the run on");
             let slot = Slot { night: begins, day: dawn, ends };
             self.slot(slot, &mut run);
             books.slot(night, ends - slot.day);
@@ -239,6 +243,7 @@ impl World<'_> {
         }
         for (n, (host, &to)) in self.hosts.iter_mut().zip(&self.matching).enumerate() {
             let is_quiet = |quiet: &Quiet| host.is_quiet(slot, to, quiet, &self.times);
+            // At low load nothing waits in most slots: those are noted and not played.
             if self.quiet.as_ref().is_some_and(is_quiet) {
                 continue;
             }

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn spread_of_times_is_that_of_their_trials() {
         let round = |trials: [(u64, u64); 2]| {
             let mut rounds = Rounds::new(Limits { trials: 2, repetitions: 2, item_ns: 1 });
             for (a, b) in trials {

@@ -38,6 +38,8 @@ pub(super) struct Code {
 
 impl Code {
     fn push(&mut self, code: u8, to: u8, from: u8, offset: i16, immediate: i32) {
+        // The kernel's bit fields: the destination is in the lower four bits (little endian).
+        debug_assert!(to <= FRAME && from <= FRAME, "BPF has registers 0 to 10");
         let registers = from << 4 | to;
         self.all.push(Instruction { code, registers, offset, immediate });
     }
@@ -50,6 +52,7 @@ impl Code {
 
     /// The label stands here.
     pub(super) fn here(&mut self, label: Label) {
+        debug_assert!(self.places[label.0].is_none(), "a label stands in one place");
         self.places[label.0] = Some(self.all.len());
     }
 
@@ -65,6 +68,7 @@ impl Code {
 
     /// `to = immediate`, of 64 bits.
     pub(super) fn set_wide(&mut self, to: u8, immediate: u64) {
+        // The only instruction of two slots: the second one holds the upper half.
         self.push(0x18, to, 0, 0, immediate as u32 as i32);
         self.push(0, 0, 0, 0, (immediate >> 32) as u32 as i32);
     }

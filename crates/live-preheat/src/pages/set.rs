@@ -45,6 +45,9 @@ impl PageSet {
             if is_own(mapping) {
                 let own = numbers(&maps::pages(pid, &mapping.range, Pages::Own)?);
                 let all = numbers(&maps::pages(pid, &mapping.range, Pages::Present)?);
+                // Pages that are present but not the process's own are shared with the file or the
+                // zero page: to read them in advance is enough.
+                debug_assert!(own.is_sorted(), "pages come in the order of their addresses");
                 read.extend(all.into_iter().filter(|page| own.binary_search(page).is_err()));
                 written.extend(own);
             } else if mapping.is_file() {
@@ -118,6 +121,7 @@ impl PageSet {
         file.check(id_of).map_err(|e| e.to_string())?;
         let mut set = PageSet::default();
         for part in file.parts {
+            // The format has lines; a part of a page cannot be populated.
             let pages = whole(&part.lines).ok_or("expected whole pages")?;
             match (part.space, part.name.as_str()) {
                 (Space::Process, WRITTEN_PART) => set.written = pages,

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn astate_is_the_exclusive_or_of_the_registers() {
         // 0x16 ^ 0x04 = 0x12; ^ 0x03 = 0x11; ^ 0xffff_8000 = 0xffff_8011.
         let registers = Registers { pstate: 0x16, g0: 0, g1: 4, i0: 3, i1: 0xffff_8000 };
         assert_eq!(registers.astate(), 0xffff_8011);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_numbers() {
+    fn delegation_kinds_are_found_by_name_and_number() {
         for (name, kind) in DelegationKind::NAMES {
             assert_eq!(DelegationKind::from_number(kind as u32), Some(kind));
             assert_eq!(kind.name(), name);

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_differ() {
+    fn causes_with_one_number_have_different_codes() {
         assert_eq!(Cause::SystemCall { number: 14 }.code(), 0x1_0000_000e);
         assert_eq!(Cause::Interrupt { vector: 14 }.code(), 0x2_0000_000e);
         assert_eq!(Cause::Exception { vector: 14 }.code(), 0x3_0000_000e);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn confidence_by_hand() {
+    fn untrusted_entry_predicts_the_global_mean() {
         let mut p = predictor(Organisation::PUBLISHED_ASSOCIATIVE);
         p.train(1, 1000);
         assert_eq!(asked(&p, 1), (1000, LOCAL));

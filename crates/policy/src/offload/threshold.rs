@@ -68,6 +68,8 @@ impl Sample {
         let used = self.l2.iter().filter(|cache| cache.accesses > 0);
         let rates = used
             .clone()
+            // Millionths in integers: policies own no floats, so that a replay is exact on every
+            // host. 128 bits, so that no product overflows.
             .map(|cache| (u128::from(cache.hits) * 1_000_000 / u128::from(cache.accesses)) as u64);
         rates.sum::<u64>() / used.count().max(1) as u64
     }
@@ -91,9 +93,11 @@ impl Margin {
         let needed = match self {
             Margin::Points(ppm) => ppm,
             Margin::Relative(ppm) => {
+                // Rounded up: an improvement just below the margin must not pass by rounding.
                 (u128::from(present) * u128::from(ppm)).div_ceil(1_000_000) as u64
             }
         };
+        // At least, not more than: exactly one point better moves the threshold (assumption).
         candidate >= present + needed
     }
 }
@@ -186,8 +190,13 @@ impl Feedback {
     #[must_use]
     pub fn new(mut parameters: FeedbackParameters) -> Feedback {
         if parameters.grid.is_empty() {
+            // All indices below rely on at least one threshold.
             parameters.grid = GRID_INSTRUCTIONS.to_vec();
         }
+        debug_assert!(
+            parameters.grid.is_sorted(),
+            "thresholds ascend: neighbours are lower and higher"
+        );
         let mut feedback = Feedback {
             phase: Phase::Share,
             present: 0,
@@ -210,6 +219,7 @@ impl Feedback {
     /// The index of the threshold that is being tried or kept to.
     fn tried(&self) -> usize {
         match self.phase {
+            // The phases are entered only where the neighbour exists (`begin_round`, `has_above`).
             Phase::Below => self.present - 1,
             Phase::Above => self.present + 1,
             Phase::Share | Phase::Present | Phase::Run => self.present,
@@ -233,6 +243,8 @@ impl Feedback {
     /// Counters since the last sample. An epoch ends with the first sample that completes it.
     pub fn on_sample(&mut self, sample: &Sample) {
         self.epoch.add(sample);
+        // Samples come at the world's pace and not at ours: an epoch is overrun by less than one
+        // sample, and the rest counts in it rather than in the next, whose threshold is another.
         if self.epoch.total() < self.epoch_instructions() {
             return;
         }
@@ -243,6 +255,7 @@ impl Feedback {
                 let total = u128::from(epoch.total());
                 let kernel = u128::from(epoch.instructions[1]) * 1_000_000;
                 let p = &self.parameters;
+                // Products instead of a quotient: no rounding at the boundary.
                 let first = if kernel > total * u128::from(p.high_share_ppm) {
                     p.first_high_share
                 } else {
@@ -252,6 +265,8 @@ impl Feedback {
                 self.phase = Phase::Present;
             }
             Phase::Present | Phase::Run => {
+                // The hit rate of the run itself is the one to beat, measured again after each
+                // run: programs change their phase.
                 self.present_ppm = ppm;
                 self.begin_round();
             }
@@ -299,10 +314,17 @@ impl Feedback {
             .filter(|&(ppm, _)| self.parameters.margin.is_better(ppm, self.present_ppm));
         if let Some((_, index)) = better {
             self.present = index;
+            // A new best threshold is checked again soon.
             self.run = self.parameters.run_instructions;
         } else if !self.first_round {
+            // One that stays best is disturbed half as often each time: the samples cost
+            // throughput.
             self.run = (self.run * 2).min(self.parameters.run_most_instructions);
         }
+        debug_assert!(
+            self.present < self.parameters.grid.len(),
+            "the threshold is one of the grid"
+        );
         self.first_round = false;
         self.phase = Phase::Run;
     }
@@ -383,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn step_by_step() {
+    fn better_neighbour_becomes_the_threshold_and_runs_double() {
         let mut feedback = controller();
         // OS share; then N = 1000, 500, 5000 are tried: 80, 82, 81 %. 500 wins.
         let tried = after(&mut feedback, &[(25, 50), (25, 80), (25, 82), (25, 81)]);

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_time() {
+    fn announcements_ring_their_lead_before_the_request() {
         let mut ahead = Ahead::new(Time(30));
         assert!(ahead.announce(Time(0), 80, Time(30)), "no time to wait");
         assert!(!ahead.announce(Time(0), 80, Time(100)));

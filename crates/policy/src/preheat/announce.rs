@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn layout() {
+    fn announcement_has_the_documented_bytes() {
         let bytes = encode(&one(), &KEY);
         let head = *b"HWPA\x01\x00\x50\x00\x03\x00\x00\x00\x02\x01\0\0\0\0\0\0\xe8\xfd\x00\x00";
         assert_eq!(bytes[..SIGNED], head);
@@ -270,7 +270,7 @@ mod tests {
 
         /// A bit changed anywhere is noticed.
         #[test]
-        fn forged(bit in 0usize..8 * BYTES) {
+        fn flipped_bit_makes_announcement_invalid(bit in 0usize..8 * BYTES) {
             let mut bytes = encode(&one(), &KEY);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(decode(&bytes, &KEY).is_err());

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_by_hand() {
+    fn grant_takes_the_first_free_slot_of_both_ends() {
         let mut arbiter = Arbiter::new(ArbiterParameters::published(4));
         // 65 us ahead is the middle of slot 52: 53 begins at 65.19 us.
         let first = arbiter.request(Time::ZERO, ask(0, 1, 2)).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     proptest! {
         /// No host sends or receives two packets in one slot, and none is granted too early.
         #[test]
-        fn no_collisions(
+        fn granted_slots_never_collide(
             requests in prop::collection::vec((0u64..40, 0u16..4, 0u16..4, 1u16..4), 1..60),
         ) {
             let parameters = ArbiterParameters { hosts: 4, slot: Time(10), ahead: Time(25) };

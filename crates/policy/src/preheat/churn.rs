@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences() {
+    fn difference_of_sets_counts_new_and_common_lines() {
         let (a, b): (LineSet, LineSet) = ((0..20).collect(), (1..26).collect());
         let difference = Difference::between(&a, &b);
         assert_eq!(difference, Difference { before: 20, after: 25, common: 19 });

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_runs() {
+    fn run_lengths_are_those_of_the_encoded_words() {
         let lines: LineSet = (0..130).chain([200, 300, 301]).collect();
         let set = WorkingSet::of(lines);
         let lengths = set.run_lengths();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_cores() {
+    fn words_are_divided_among_cores() {
         let of = |cores| parts(&[1, 2, 3, 4, 5], cores).map(<[i32]>::to_vec).collect::<Vec<_>>();
         assert_eq!(of(2), [vec![1, 2], vec![3, 4, 5]]);
         assert_eq!(of(4), [vec![1], vec![2], vec![3], vec![4, 5]]);
@@ -357,7 +357,10 @@ mod tests {
 
         /// Cores load all of it, once, and none has two words more than another.
         #[test]
-        fn parts_are_all(words in prop::collection::vec(any::<u32>(), 0..50), cores in 1usize..9) {
+        fn parts_are_even_and_hold_all_words(
+            words in prop::collection::vec(any::<u32>(), 0..50),
+            cores in 1usize..9,
+        ) {
             let lengths: Vec<usize> = parts(&words, cores).map(<[u32]>::len).collect();
             let (least, most) = (lengths.iter().min(), lengths.iter().max());
             prop_assert!(most.unwrap() - least.unwrap() <= 1);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn line_sets_intersect_subtract_and_unite() {
         let (a, b) = (set(&[1, 2, 3, 7, 9]), set(&[0, 2, 3, 8, 9, 10]));
         assert_eq!(a.intersect(&b), set(&[2, 3, 9]));
         assert_eq!(a.subtract(&b), set(&[1, 7]));

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn adjacent_lines_become_one_word() {
         // Lines at 0x40, 0x80, 0xc0 and at 0x10000: a run of three and one of one.
         let lines = set([1, 2, 3, 0x400]);
         assert_eq!(encode32(&lines), Ok(vec![0x42, 0x1_0000]));
@@ -266,7 +266,9 @@ mod tests {
 
         /// Checks that accepted words from any source form one set.
         #[test]
-        fn any_words(words in prop::collection::vec(any::<u32>(), 0..20)) {
+        fn decoded_words_encode_to_the_same_lines(
+            words in prop::collection::vec(any::<u32>(), 0..20),
+        ) {
             if let Ok(lines) = decode32(&words) {
                 let again = encode32(&lines).unwrap();
                 prop_assert!(again.len() <= words.len());

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn imbalance_by_hand() {
+    fn entries_divide_among_queues_up_to_one() {
         // 128 / 9 = 14.2: two queues have 15, which is 1.055 times the mean.
         let table = RedirectTable::even(9);
         assert_eq!((table.share(0), table.share(1), table.share(2)), (15, 15, 14));

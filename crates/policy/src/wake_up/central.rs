@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn central_grants_keep_the_droop_below_the_limit() {
         let mut central = four();
         // All slow: 0.25 (1.15 + 1.15 + 0.35 + 0.15).
         assert_eq!(central.worst(), 700_000);

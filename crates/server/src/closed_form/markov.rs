@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server() {
+    fn one_server_gives_the_closed_form_of_m_m_1() {
         let one = Mmk { arrival_rate: 0.8, service_rate: 1.0, servers: 1 };
         near(one.mean_wait(), 4.0);
         near(one.mean_response(), 5.0);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn two_servers() {
+    fn two_servers_give_the_closed_form_of_m_m_2() {
         let two = Mmk { arrival_rate: 1.0, service_rate: 1.0, servers: 2 };
         near(two.mean_wait(), 1.0 / 3.0);
         near(two.waits_longer(1.0), (-1f64).exp() / 3.0);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn set_up() {
+    fn set_up_time_adds_to_the_response() {
         let server = Mg1::new(0.5, 1.0, 1.0);
         // Exponential of mean 3: the response is 1/(mu - rate) + 3.
         near(server.mean_wait_with_set_up(3.0, 18.0) + 1.0, 2.0 + 3.0);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn vacations() {
+    fn vacations_add_their_residual_time_to_the_wait() {
         let server = Mg1::new(0.5, 1.0, 1.0);
         near(server.mean_wait_with_vacations(2.0, 4.0), 2.0);
         // One exponential vacation of mean 2: E[exp(-V/2)] = 1/2.

@@ -13,6 +13,8 @@ impl World<'_, '_> {
     /// Starts counting at this time.
     pub(super) fn count_from(&mut self, now: u64) {
         self.counting_from = now;
+        // Stages that are under way are cut at this time: their rest counts, what came before does
+        // not.
         for cpu in &mut self.cpus {
             cpu.close(now);
         }
@@ -49,12 +51,16 @@ impl World<'_, '_> {
 
     /// Checks the invariants that hold under any faults.
     pub(super) fn verify(&self) -> Result<(), WorldError> {
+        // Faults may delay or fail an I/O but never lose its descriptor: each issued one is
+        // finished or somewhere that can be named.
         let known = self.completed + self.in_flight();
         if self.issued != known {
             return Err(self.broken(Broken::Unbalanced(self.issued, known)));
         }
         for (n, cpu) in self.cpus.iter().enumerate() {
             let work = cpu.heard.len() + cpu.given.len() + cpu.ready.len();
+            // Work may wait while a CPU is busy; a CPU that rests without a time to wake has
+            // missed it.
             let rests = matches!(cpu.stage, Stage::Idle | Stage::Polling);
             if work > 0 && rests && self.lanes.due(n) == u64::MAX {
                 return Err(self.broken(Broken::Stranded(n as u16, work)));
@@ -117,6 +123,8 @@ impl World<'_, '_> {
                 || cpu.left.is_some();
             cpu.heard.len() + cpu.given.len() + cpu.completing.len() + usize::from(issuing)
         };
+        // With faults the device's queue is no measure: an I/O whose answer was lost is not in it,
+        // and a stale answer is, although its I/O has ended.
         let at_device = self.fate.as_ref().map_or(self.device.len(), |fate| fate.out());
         (self.cpus.iter().map(of).sum::<usize>() + at_device) as u64
     }
@@ -142,6 +150,8 @@ fn post(
     power: &description::Power,
 ) {
     let watts = watts(power);
+    // Meter and rows come from two counts of time (state changes and stages): a stage that forgets
+    // to post its time unbalances the ledger.
     let states = watts.iter().zip(metered);
     let meter = Meter {
         time: Time(metered.iter().sum()),

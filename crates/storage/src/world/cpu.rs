@@ -152,6 +152,7 @@ impl State {
 }
 
 /// An I/O in whose completion another CPU than the issuer had a part.
+// The highest bit is free: `MOST_IN_FLIGHT` for each of at most 2^16 CPUs is far below 2^31.
 pub(super) const FROM_ELSEWHERE: u32 = 1 << 31;
 
 /// State of a CPU.
@@ -240,6 +241,8 @@ impl Cpu {
         if self.stage.is_driver() {
             self.driver_ps += spent;
         }
+        // Kept apart, since descriptions differ in whether the policy sees spinning as use of the
+        // CPU (`spinning_is_use`).
         if self.stage == Stage::SpinToComplete {
             self.spun_ps += spent;
         }
@@ -252,6 +255,8 @@ impl Cpu {
     fn meter(&mut self, now: u64, state: State) {
         let (was, since, times) = &mut self.metered;
         if *was != state {
+            // Only a change of state is metered, so a run of busy stages costs one addition; the
+            // ledger then compares two sums that were formed in different ways.
             times[*was as usize] += now - *since;
             (*was, *since) = (state, now);
         }
@@ -275,6 +280,8 @@ impl Cpu {
 
     /// Returns whether an interrupt is delivered at once.
     pub(super) fn is_interruptible(&self) -> bool {
+        // The other stages hold or want a lock, or complete: a handler that wanted the same lock
+        // there would never get it. What comes meanwhile stays pending until [`World::next`].
         matches!(self.stage, Stage::Idle | Stage::Polling | Stage::Submit)
     }
 }

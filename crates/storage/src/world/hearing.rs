@@ -12,6 +12,7 @@ impl World<'_, '_> {
         let cpu = self.hears_of(io);
         if let Some(fate) = &mut self.fate {
             if !fate.is_awaited(io, ticket)
+                // A poll reads the completion queue itself, so that it needs no interrupt to lose.
                 || (self.hears != Hears::Polled && fate.loses_interrupt(cpu, io))
             {
                 return;
@@ -53,6 +54,8 @@ impl World<'_, '_> {
     /// There is something for a CPU: an interrupt takes it from what it issues, a mailbox waits.
     pub(super) fn attract(&mut self, cpu: usize, now: u64, interrupts: bool) {
         let it = &mut self.cpus[cpu];
+        // Nothing is lost here: the work is in the CPU's queues already, and the end of its stage
+        // or of its rest looks there.
         if !it.is_interruptible() || now < it.deaf_until {
             return;
         }
@@ -60,6 +63,7 @@ impl World<'_, '_> {
             if !interrupts {
                 return;
             }
+            debug_assert!(it.left.is_none(), "a submission was interrupted twice");
             it.left = Some(self.lanes.due(cpu) - now);
         }
         self.next(cpu, now);

@@ -26,6 +26,8 @@ impl Lanes {
         while node > 1 {
             let least = self.least[node].min(self.least[node ^ 1]);
             node /= 2;
+            // The winner of this pair was the same before, so no pair above sees a difference:
+            // most updates end after a level or two.
             if self.least[node] == least {
                 return; // Nor does anything change above.
             }
@@ -48,6 +50,9 @@ impl Lanes {
 
 /// Ordered by time, then lane.
 fn key(lane: usize, due: u64) -> u128 {
+    // One comparison orders by time and then by lane; 16 bits hold more lanes than a machine has
+    // CPUs.
+    debug_assert!(lane < 1 << 16, "a lane's number fits below its time");
     u128::from(due) << 16 | lane as u128
 }
 

@@ -496,6 +496,7 @@ impl<'a, 'b> World<'a, 'b> {
     /// An I/O's issuer knows that it is complete.
     fn signal(&mut self, by: usize, now: u64, io: u32) {
         let issuer = usize::from(self.issuer(io));
+        // The mark makes a second completion visible, which any double delivery would end in.
         let begun = std::mem::replace(&mut self.begun[io as usize], ENDED);
         if begun == ENDED {
             self.failed = Some(self.broken(Broken::Twice(io)));
@@ -507,6 +508,7 @@ impl<'a, 'b> World<'a, 'b> {
             self.cut(now);
         }
         let (is_own, it) = (issuer == by, &mut self.cpus[issuer]);
+        // The issuer pays for fetching the result only when it issues again.
         let ready = if is_own { io } else { io | FROM_ELSEWHERE };
         if it.source.think > 0 {
             it.thinking.push_back((now + it.source.think, ready));
@@ -532,6 +534,8 @@ impl<'a, 'b> World<'a, 'b> {
         let spinning_is_use = self.setting.machine.spec().driver.spinning_is_use;
         for cpu in 0..self.cpus.len() {
             let it = &mut self.cpus[cpu];
+            // Brings the account of the running stage up to now, so that a long stage counts in
+            // the periods in which it ran.
             it.enter(now, it.stage);
             let used = it.driver_ps - if spinning_is_use { 0 } else { it.spun_ps };
             let busy = ((used - it.told_ps) / 1000).min(u64::from(of)) as u32;

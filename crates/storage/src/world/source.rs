@@ -83,6 +83,8 @@ impl Source {
 
     /// Returns the request time of an I/O that is issued now, and was due before.
     pub(super) fn asked(&self, due: u64, now: u64) -> u64 {
+        // An open trace keeps its own times: an I/O that the CPU could only issue late has waited
+        // since it was due, and its latency must say so. A closed loop asks when it issues.
         if self.open.is_some() {
             due
         } else {
@@ -116,6 +118,8 @@ impl Source {
 impl Open {
     fn next(&mut self) -> u64 {
         self.next += 1;
+        // Laps follow each other at the trace's own length, which leaves the gap after the last
+        // request as it was recorded.
         if self.next == self.requests.len() {
             (self.next, self.lap) = (0, self.lap + self.span);
         }

@@ -70,6 +70,8 @@ impl World<'_, '_> {
     /// Chooses the next work of a CPU: interrupts, assigned I/Os, then issuing.
     pub(super) fn next(&mut self, cpu: usize, now: u64) {
         let it = &mut self.cpus[cpu];
+        // A policy's rest is a promise to see nothing until its end: interrupts of the time stay
+        // pending, and the lane rings when it is over.
         if now < it.deaf_until {
             self.enter(cpu, now, Stage::Idle, 0);
             self.lanes.set(cpu, self.cpus[cpu].deaf_until);
@@ -77,6 +79,9 @@ impl World<'_, '_> {
         }
         if !it.heard.is_empty() {
             let costs = &self.costs;
+            // The device raises one interrupt for up to `coalesce` completions that wait: the
+            // first pays for the entry and the acknowledgement, the others only for reading which
+            // I/O it is.
             let is_first = it.coalesced == 0 || it.coalesced >= costs.coalesce;
             it.coalesced = if is_first { 1 } else { it.coalesced + 1 };
             let polled = self.hears == Hears::Polled || !is_first;
@@ -86,6 +91,8 @@ impl World<'_, '_> {
         }
         it.coalesced = 0;
         if !it.given.is_empty() {
+            // A handler that found work looks once more before it leaves, so that I/Os which came
+            // during its last batch need no further interrupt.
             if it.drains {
                 return self.take(cpu, now);
             }
@@ -94,6 +101,8 @@ impl World<'_, '_> {
             return self.enter(cpu, now, Stage::Receive, takes);
         }
         it.drains = false;
+        // Interrupts come first and the submission goes on where it was: its time left was saved
+        // when the interrupt came, so that no work of the issuer is lost or done twice.
         if let Some(left) = it.left.take() {
             return self.enter(cpu, now, Stage::Submit, left);
         }
@@ -113,10 +122,13 @@ impl World<'_, '_> {
         if it.ready.is_empty() && it.thinking.is_empty() {
             return self.rest(cpu, now);
         }
+        // With an I/O ready only the rate limits the next issue; without, the end of the earliest
+        // thinking does as well.
         let thought = if it.ready.is_empty() { it.thinking.front() } else { None };
         let due = thought.map_or(it.may_issue, |&(due, _)| due.max(it.may_issue));
         if now < due {
             self.rest(cpu, now);
+            // Resting may have set a wake-up of its own; the earlier of both counts.
             let lane = self.lanes.due(cpu).min(due);
             return self.lanes.set(cpu, lane);
         }
@@ -128,6 +140,8 @@ impl World<'_, '_> {
         it.may_issue = it.source.next(it.may_issue, now, &mut self.random);
         self.issued += 1;
         let last = std::mem::replace(&mut self.last, cpu as u16);
+        // Lines that every issue writes (accounting) follow from CPU to CPU: issuers on several
+        // sockets slow each other even where each has a queue of its own.
         let shared = self.costs.shared_lines * self.distances.line(last, cpu as u16) / 1000;
         let takes = self.jittered_submit() + wake + shared;
         self.enter(cpu, now, Stage::Submit, takes);
@@ -173,6 +187,8 @@ impl World<'_, '_> {
     /// Phase 1 is done: here, or elsewhere?
     fn heard(&mut self, cpu: usize, now: u64) {
         let Some(io) = self.cpus[cpu].heard.pop_front() else { return self.next(cpu, now) };
+        // The period is checked here and nowhere else, since the published driver has no timer: it
+        // looks at its clock in the interrupt handler (Sec 6.3.3).
         self.look(now);
         let waiting = self.cpus[cpu].heard.len() as u32;
         if self.hears_polls {
@@ -212,6 +228,7 @@ impl World<'_, '_> {
         if let Some(io) = self.cpus[cpu].completing.pop() {
             self.cpus[to].given.push_back(io);
         }
+        // An I/O for the CPU itself needs no signal: the next choice of work finds it.
         if to != cpu {
             self.attract(to, now, true);
         }
@@ -232,6 +249,7 @@ impl World<'_, '_> {
         if self.setting.path == Path::Queue {
             return self.begin_completion(cpu, now);
         }
+        debug_assert!(ios > 0, "a CPU takes I/Os from its ring only when there are some");
         let stage = if self.locks[RING].upgrades() { Stage::Peek } else { Stage::Dequeue };
         self.lock(cpu, now, RING, stage, ios as u32);
     }
@@ -244,6 +262,8 @@ impl World<'_, '_> {
             Ok(None) => {
                 self.cpus[cpu].await_lock(Stage::Dequeue);
                 self.cpus[cpu].enter(now, Stage::SpinToComplete);
+                // The reader that leaves would wake it, and readers here leave only by upgrading:
+                // the next upgrade reports the deadlock.
                 self.lanes.set(cpu, u64::MAX);
             }
             Err(deadlock) => {

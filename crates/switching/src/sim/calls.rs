@@ -26,8 +26,10 @@ impl World<'_> {
         let action = policy.decide(self.now, &Told::Enter(entry));
         let place = action.map_or(Place::Here, |a| a.place);
         let check_ns = action.map_or(0.0, |a| f64::from(a.decision_cycles));
+        // The decision costs the application core its cycles whether the call moves or not.
         let check = span(check_ns / self.kinds[core].clock_ghz);
         let has_os = core < self.apps && self.apps < self.cores.len();
+        // An OS core decides too, with its own policy, but its calls are where they would go.
         if place != Place::OsCore || !has_os {
             let mut item = self.body(core, thread, call);
             item.left += check;
@@ -42,6 +44,7 @@ impl World<'_> {
     fn os_core(&self, core: usize) -> usize {
         let os = self.cores.len() - self.apps;
         let own = self.apps + core % os;
+        // The own OS core among equals: its caches hold what this core's calls used last.
         let key = |&to: &usize| (self.cores[to].load(), to != own, to);
         (self.apps..self.cores.len()).min_by_key(key).unwrap_or(own)
     }
@@ -54,9 +57,13 @@ impl World<'_> {
         check: Time,
         body: Option<usize>,
     ) -> Item {
+        // A source with other threads has to choose one and switch to it: `when_busy` names the
+        // version of the mechanism that does so.
         let others = !self.cores[core].queue.is_empty();
         let leg = self.legs[usize::from(others)][core][to];
         let target = &mut self.cores[to];
+        // A busy target finds the thread in its queue when it is done: it needs neither interrupt
+        // nor power-up, only the line.
         let [source, gap, takes] = if !target.is_free() {
             [leg.awake[0], self.line, leg.target_busy]
         } else if target.is_idle() && target.sleep.is_off() {
@@ -78,6 +85,8 @@ impl World<'_> {
         let body_ns = if let Step::Call { body_ns, .. } = step { body_ns } else { 0.0 };
         let mut ns = self.kernel_ns(core, body_ns);
         if core >= self.apps {
+            // Data that the call reads or writes is in the application core's cache and moves line
+            // by line.
             let lines = self.workload.calls[call].asks / 64;
             ns += lines as f64 * self.model.spec().mechanism.data_line_ns;
         }
@@ -143,6 +152,7 @@ pub(super) fn legs(
     kinds: &[&CoreKind],
     kernel: &Kernel,
 ) -> Result<[Vec<Vec<LegTimes>>; 2], ModelError> {
+    // Stock and bound kernels never move a call, so that they need no legs.
     let Kernel::Switching(name) = kernel else { return Ok([Vec::new(), Vec::new()]) };
     if configuration.os.is_empty() {
         let message = format!("`{}` has no OS core to switch to", configuration.name);

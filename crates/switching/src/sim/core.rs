@@ -158,6 +158,7 @@ impl Core {
         let account = match (&self.handling, &mut self.running) {
             (Some(interrupt), _) => interrupt.account,
             (None, Some(item)) => {
+                debug_assert!(item.left >= passed, "a thread ran for longer than it had left");
                 item.left = item.left.saturating_sub(passed);
                 if let Some(call) = item.call {
                     self.by_call[call] += passed;
@@ -167,6 +168,8 @@ impl Core {
             (None, None) if self.sleep.is_off() => Account::Off,
             (None, None) => Account::Idle,
         };
+        // A second sum, formed here and not from the accounts: the ledger checks one against the
+        // other.
         if !matches!(account, Account::Idle | Account::Off) {
             self.busy += passed;
         }
@@ -175,9 +178,13 @@ impl Core {
 
     /// An interrupt begins; the accounts are up to date.
     pub(crate) fn handle(&mut self, now: Time, interrupt: Interrupt) {
+        // What an idle period is depends on where the kernel reads its clock: exact stamps end it
+        // with the interrupt, those of the halt only where a thread runs or the halt is entered
+        // again.
         if self.stamps == Stamps::Exact {
             self.end_idle(now);
         }
+        debug_assert!(self.handling.is_none(), "interrupts are handled one after the other");
         self.handling = Some(interrupt);
         self.generation += 1;
     }
@@ -185,6 +192,8 @@ impl Core {
     /// A thread begins or goes on.
     pub(crate) fn start(&mut self, now: Time, item: Item) {
         self.end_idle(now);
+        debug_assert!(self.handling.is_none(), "a thread starts while an interrupt is handled");
+        debug_assert!(self.running.is_none(), "a thread starts on a core that runs another");
         self.running = Some(item);
         self.generation += 1;
     }
@@ -194,8 +203,10 @@ impl Core {
         if interrupted && self.stamps == Stamps::Halt {
             self.end_idle(now);
         }
+        // With late stamps the period goes on over the interrupt: its begin stays.
         self.idle_from.get_or_insert(now);
         self.generation += 1;
+        debug_assert!(self.is_idle() && self.queue.is_empty(), "a core rests although it has work");
         self.sleep.rest(now);
     }
 

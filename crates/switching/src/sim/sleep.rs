@@ -93,6 +93,7 @@ impl Sleep {
                 policy.decide(now, &IdleEvent::Left) == Some(IdleAction::PowerDown)
             }
         };
+        debug_assert!(self.off_since.is_none(), "a core that is off begins to idle");
         self.off_since = off.then_some(now);
     }
 
@@ -118,6 +119,8 @@ impl Sleep {
 
     /// Ends the idle period as work arrives; returns true if the core has to power up.
     pub(crate) fn rouse(&mut self, now: Time) -> bool {
+        // Several pieces of work may arrive while the core powers up: only the first ends the idle
+        // period.
         let Some(began) = self.idle_since.take() else { return false };
         match &mut self.decider {
             Decider::Fixed { .. } => {}

@@ -16,6 +16,7 @@ const WINDOW: u64 = 2;
 impl World<'_> {
     /// The core of the next interrupt: in turn, if several may have it.
     pub(super) fn interrupt_core(&mut self) -> usize {
+        // No draw, so that kernels are compared on the same random numbers.
         self.next_interrupt += 1;
         self.interrupts_on[self.next_interrupt % self.interrupts_on.len()]
     }
@@ -36,11 +37,17 @@ impl World<'_> {
         self.threads[thread].background += 1;
         let core = self.interrupt_core();
         let interrupt = self.unit_interrupt(core, Ends::Background { thread });
+        // Behind the call itself, which begins at this time too: the interrupt comes while it
+        // runs.
         self.events.push(self.now, Class(2), Event::Interrupt { core, interrupt });
         true
     }
 
     pub(super) fn background_done(&mut self, thread: usize) {
+        debug_assert!(
+            self.threads[thread].background > 0,
+            "background work ended that was not begun"
+        );
         self.threads[thread].background -= 1;
         if self.threads[thread].parked == Parked::Background {
             self.threads[thread].parked = Parked::No;
@@ -54,6 +61,7 @@ impl World<'_> {
         let unit_ns = self.workload.unit_amount / rate * 1e9;
         let unit = span(unit_ns);
         let passes = span(self.draws.around(unit_ns, self.workload.spread));
+        // The wire sends one unit after the other; a thread that is behind meets a free one.
         let free = self.wire_free.0.max(self.now.0) + passes.0;
         self.wire_free = Time(free);
         // Until no more than the window is left on the wire, at its mean rate.
@@ -89,6 +97,7 @@ impl World<'_> {
     /// A request is there.
     pub(super) fn request(&mut self) {
         self.requests += 1;
+        // The lowest number first: any idle thread does, and runs repeat.
         let idle = self.threads.iter().position(|thread| thread.parked == Parked::Request);
         if let Some(thread) = idle {
             self.requests -= 1;

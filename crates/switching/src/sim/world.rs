@@ -227,9 +227,14 @@ impl<'a> World<'a> {
             if at > self.end {
                 break;
             }
+            // The event first in time decides: slices that end before it are closed with the
+            // accounts as they were then.
+            debug_assert!(at >= self.now, "events come in the order of time");
             self.end_slices(at);
             self.now = at;
             match event {
+                // An interrupt puts off the end of what runs. The queue cannot take events back,
+                // so that an end counts only if its core has begun nothing else since.
                 Event::End { core, generation } if self.cores[core].generation == generation => {
                     self.ended(core);
                 }
@@ -249,6 +254,7 @@ impl<'a> World<'a> {
         self.now = self.end;
         for core in &mut self.cores {
             core.book(self.end);
+            // An idle period that the end cuts is recorded with the length that it had.
             core.end_idle(self.end);
             core.sleep.close(self.end);
         }
@@ -268,6 +274,8 @@ impl<'a> World<'a> {
     pub(super) fn enqueue(&mut self, core: usize, item: Item) {
         self.threads[item.thread].core = core;
         if !self.cores[core].is_idle() || self.rouse(core) {
+            // A core that powers up counts as busy from here, so that what comes meanwhile queues
+            // behind.
             self.cores[core].queue.push_back(item);
         } else {
             self.cores[core].start(self.now, item);
@@ -276,6 +284,7 @@ impl<'a> World<'a> {
     }
 
     pub(super) fn interrupt(&mut self, core: usize, interrupt: Interrupt) {
+        // Handlers run with interrupts off, one after the other.
         if self.cores[core].handling.is_some() {
             self.cores[core].interrupts.push_back(interrupt);
             return;
@@ -294,9 +303,13 @@ impl<'a> World<'a> {
         let c = &mut self.cores[core];
         c.book(self.now);
         let takes = self.power_up[core];
+        // `rouse` first in any case: it tells the policy and closes the time asleep, which a core
+        // with a free power-up needs as well.
         if !c.sleep.rouse(self.now) || takes == Time(0) {
             return false;
         }
+        // Powering up is played as an interrupt that does nothing else: it delays threads and is
+        // never interrupted itself.
         let (account, ends) = (Account::Waking, Ends::Nothing);
         c.handle(self.now, Interrupt { takes, account, ends });
         self.schedule_end(core);
@@ -332,12 +345,15 @@ impl<'a> World<'a> {
         }
         if let Some(interrupt) = c.interrupts.pop_front() {
             c.handle(self.now, interrupt);
+        // The interrupted thread goes on before those that queue: a tick here is no preemption.
         } else if let Some(item) = c.running.take().or_else(|| c.queue.pop_front()) {
             c.start(self.now, item);
         } else {
             c.rest(self.now, interrupted);
             if let Some(at) = c.sleep.next_timer() {
                 let generation = c.generation;
+                // After everything else of that time: work that arrives at the very end of an idle
+                // period still finds the core up.
                 self.events.push(at, Class(2), Event::Doze { core, generation });
             }
         }
@@ -350,6 +366,8 @@ impl<'a> World<'a> {
     pub(super) fn wake(&mut self, thread: usize) {
         let core = self.threads[thread].home.unwrap_or_else(|| {
             let last = self.threads[thread].core;
+            // The least loaded core; the last one among equals, whose caches still hold the
+            // thread; then the lowest number, so that runs repeat.
             let load = |&core: &usize| (self.cores[core].load(), core != last, core);
             (0..self.cores.len()).min_by_key(load).unwrap_or(last)
         });
@@ -381,6 +399,7 @@ impl<'a> World<'a> {
     pub(super) fn step(&mut self, core: usize, thread: usize) -> Option<Item> {
         loop {
             let Some(&step) = self.steps.get(self.threads[thread].step) else {
+                // The program starts over: a unit of work is one pass over its steps.
                 self.units += 1;
                 self.threads[thread].step = 0;
                 if self.workload.batch > 0 && !self.next_request(thread) {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_return() {
+    fn handlers_return_sorted_keys_and_counts() {
         let text = b"b a\n\tcc a ";
         assert_eq!(run(Workload::Readfile, text), text);
         assert_eq!(run(Workload::Ksort, text), b"a\t1\na\t3\nb\t0\ncc\t2\n");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn workload_names_parse_to_themselves() {
         for workload in Workload::ALL {
             assert_eq!(workload.name().parse::<Workload>().unwrap(), workload);
             run(workload, b"");

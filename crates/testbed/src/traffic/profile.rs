@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_rates() {
+    fn file_of_rates_is_read_or_refused_with_its_line() {
         let text = "# mine\nseconds,pps\n0,100\n1.5, 200\n\n1.5,0\n2,0\n";
         let segments = read(text, 2.0, 10.0).unwrap();
         let first = Segment { seconds: 3.0, from_pps: 1000.0, to_pps: 2000.0 };

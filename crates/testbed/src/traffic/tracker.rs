@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn all_in_order() {
+    fn frames_in_order_are_all_received() {
         assert_eq!(order(0..5000), Order { received: 5000, ..Order::default() });
         assert_eq!(order([]), Order::default());
     }
 
     #[test]
-    fn losses() {
+    fn gaps_in_sequence_count_as_missing() {
         assert_eq!(order([0, 1, 4, 5]), Order { received: 4, missing: 2, ..Order::default() });
         // The first ones count, and those at the end if it is known how many there were.
         assert_eq!(order([7]).missing, 7);

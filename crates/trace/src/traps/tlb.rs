@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn tlb_evicts_the_least_recent_page_of_a_set() {
         // Two sets of two ways: even and odd pages.
         let mut tlb = Tlb::new(4, 2);
         let hits: Vec<bool> =

@@ -87,7 +87,7 @@ fn uj(energy: Energy) -> f64 {
 const GAPS: &[(u64, u64)] = &[(100, 50), (300, 1000), (2000, 1)];
 
 #[test]
-fn c1_by_hand() {
+fn c1_pays_for_wake_ups_and_loses_long_gaps() {
     let found = played("c1", GAPS);
     // 1 W for 1051 us, 4 W for three wake-ups of 1 us.
     assert_eq!(uj(found.energy), 1051.0 + 12.0);

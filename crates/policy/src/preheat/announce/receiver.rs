@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_measures_may() {
+    fn receiver_in_measurement_accepts_every_mode() {
         let parameters = ReceiverParameters { is_measured: true, ..Default::default() };
         let mut receiver = Receiver::new(KEY, parameters);
         for (sequence, mode) in (1..).zip(Mode::ALL) {

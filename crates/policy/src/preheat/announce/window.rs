@@ -142,7 +142,7 @@ mod tests {
     proptest! {
         /// No number is heard twice; one that is not far below is heard.
         #[test]
-        fn never_twice(numbers in prop::collection::vec(0u64..300, 0..200)) {
+        fn window_accepts_no_number_twice(numbers in prop::collection::vec(0u64..300, 0..200)) {
             let (mut window, mut heard) = (Window::new(), BTreeSet::new());
             for number in numbers {
                 let highest = heard.last().copied();

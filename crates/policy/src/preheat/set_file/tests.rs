@@ -30,7 +30,7 @@ fn sealed(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn layout() {
+fn set_file_has_the_documented_bytes() {
     let bytes = file().encode().unwrap();
     // Head, then a part of 8 + 20 + 15 bytes and two words, then one of 8 + 20 and two words.
     assert_eq!(bytes.len(), 8 + (43 + 16) + (28 + 16) + 8);
@@ -100,7 +100,10 @@ fn what_has_no_room_is_not_written() {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), is_sealed: bool) {
+    fn decoded_set_file_encodes_to_the_same(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        is_sealed: bool,
+    ) {
         let bytes = match is_sealed {
             true => sealed(|all| all.splice(8.., bytes).for_each(drop)),
             false => bytes,

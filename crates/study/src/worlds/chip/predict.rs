@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn predictions_of_short_runs_are_those_computed_by_hand() {
         // Expected: 0, then 600, 600, the mean of 600 twice and 630, then 40 twice.
         let list =
             [(read(3), 600), (read(3), 600), (read(3), 630), (TICK, 40), (TICK, 1_200), (TICK, 40)];

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn path_chooses_workload_or_is_refused() {
         assert_eq!(ask(get("/count/12")), Ok(Ask::Work(Workload::Count, 12)));
         assert_eq!(ask(get("/ksort/0?x=/1")), Ok(Ask::Work(Workload::Ksort, 0)));
         assert_eq!(ask(get("/health")), Ok(Ask::Health));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn heads() {
+    fn request_head_decides_on_keeping_the_connection() {
         let request = |text: &str| match parse(text.as_bytes()) {
             Parsed::Request(request) => request,
             other => panic!("{text}: {other:?}"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn malformed_request_is_refused_with_its_status() {
         for (text, status) in [
             ("GET /health HTTP/1.1\r\n\r\n", 400),
             ("GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
