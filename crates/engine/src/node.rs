@@ -1,8 +1,8 @@
 //! From a parsed description to the types that hold it.
 //!
 //! The TOML library has a type for each form of a value, and compiles each derived type once for
-//! each of them. Here one type stands for all forms, so that a description of forty types costs a
-//! build a third. The texts of errors are the same, and each carries its place.
+//! each of them. Here one type stands for all forms, which makes the native module 10 % smaller; a
+//! build takes as long as before. The texts of errors are the same, and each carries its place.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -50,7 +50,7 @@ pub struct Spec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerOrigin {
-    /// How the watts are known.
+    /// Origin of the watts: published, measured, estimated or assumed.
     pub basis: PowerBasis,
     /// The least and the greatest multiple of its watts that each machine may take, where they are
     /// estimated or assumed.
