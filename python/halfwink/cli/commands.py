@@ -26,7 +26,15 @@ from halfwink.cli.console import (
     progress_bar,
     say,
 )
-from halfwink.cli.results import NO_FIGURE, FigureOptions, draw, print_figure, print_results
+from halfwink.cli.results import (
+    NO_FIGURE,
+    FigureOptions,
+    changed,
+    draw,
+    print_changes,
+    print_figure,
+    print_results,
+)
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
@@ -326,6 +334,7 @@ def capture(
 def report(
     folder: str,
     *,
+    against: str | None = None,
     index: Annotated[bool, Parameter(negative="")] = False,
     figure: FigureOptions = NO_FIGURE,
     quiet: Quiet = False,
@@ -336,6 +345,9 @@ def report(
     ----------
     folder
         Folder of the results, or its URL.
+    against
+        An earlier run: folder of its results, or its URL. Prints what changed, and adds it to the
+        report.
     index
         The page: FOLDER/index.html lists each run in the folder and below, latest first.
     quiet
@@ -343,6 +355,8 @@ def report(
     """
     figure.check()
     where = place(folder)
+    if index and against is not None:
+        raise HalfwinkError("--index, --against: expected one of them")
     if index:
         if not isinstance(where, Path):
             raise HalfwinkError(f"{where}: --index lists runs in a folder of this machine alone")
@@ -352,8 +366,12 @@ def report(
         say(f"{count} {'run' if count == 1 else 'runs'}: {where / INDEX}", quiet=quiet)
         return 0
     results = open_results(where)
+    changes = None
+    if against is not None:
+        changes = changed(where, results, place(against))
+        print_changes(changes)
     study = study_of(where)
-    draw(where, study["title"], results, study["plots"])
+    draw(where, study["title"], results, study["plots"], changes)
     print_figure(results, study["plots"], figure, quiet=quiet)
     say(f"report: {where / 'report.html'}", quiet=quiet)
     return 0
