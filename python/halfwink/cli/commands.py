@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from json import dumps as json_of
 from pathlib import Path
@@ -336,6 +337,7 @@ def report(
     *,
     against: str | None = None,
     index: Annotated[bool, Parameter(negative="")] = False,
+    serve: Annotated[bool, Parameter(negative="")] = False,
     figure: FigureOptions = NO_FIGURE,
     quiet: Quiet = False,
 ) -> int:
@@ -350,13 +352,18 @@ def report(
         report.
     index
         The page: FOLDER/index.html lists each run in the folder and below, latest first.
+    serve
+        Serve the report to browsers of this machine (127.0.0.1, a free port) until Ctrl-C.
     quiet
         No messages.
     """
     figure.check()
     where = place(folder)
-    if index and against is not None:
-        raise HalfwinkError("--index, --against: expected one of them")
+    if index and (against is not None or serve):
+        other = "--serve" if serve else "--against"
+        raise HalfwinkError(f"--index, {other}: expected one of them")
+    if serve and not isinstance(where, Path):
+        raise HalfwinkError(f"{where}: --serve takes a folder of this machine alone")
     if index:
         if not isinstance(where, Path):
             raise HalfwinkError(f"{where}: --index lists runs in a folder of this machine alone")
@@ -374,6 +381,12 @@ def report(
     draw(where, study["title"], results, study["plots"], changes)
     print_figure(results, study["plots"], figure, quiet=quiet)
     say(f"report: {where / 'report.html'}", quiet=quiet)
+    if serve and isinstance(where, Path):
+        from halfwink.report import serve as serving
+
+        # The address is the answer, also where messages are not wanted.
+        with suppress(KeyboardInterrupt):
+            serving.serve(where, lambda address: print(address, flush=True))
     return 0
 
 
