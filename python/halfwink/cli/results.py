@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
@@ -19,6 +19,9 @@ from halfwink.results.against import Changes
 from halfwink.results.results import STUDY_FILE, Results, open_results
 from halfwink.results.summary import summarize
 from halfwink.runs import studies
+
+if TYPE_CHECKING:
+    from halfwink.report.figures import Figure
 
 
 @Parameter(name="*")
@@ -135,10 +138,21 @@ def print_figure(
     """
     if ask.plot is None:
         return
-    from halfwink.report.figures import figure_of, save_figure
+    from halfwink.report.figures import figure_of
 
+    save(figure_of(results, list(plots)), ask, quiet=quiet)
+
+
+def save(figure: Figure, ask: FigureOptions, *, quiet: bool = False) -> None:
+    """Draws a figure into the file that was named, and prints its caption.
+
+    Raises:
+        HalfwinkError: the file cannot be written.
+    """
+    from halfwink.report.figures import save_figure
+
+    assert ask.plot is not None
     claim(ask.plot, ask.plot, quiet=quiet)
-    figure = figure_of(results, list(plots))
     try:
         save_figure(figure, ask.plot, ask.style, ask.width)
     except OSError as error:
