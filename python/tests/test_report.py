@@ -13,7 +13,7 @@ from halfwink import compare
 from halfwink.report import write_report
 from halfwink.report.charts import technique_scale
 from halfwink.report.ledger import ledger
-from halfwink.results.summary import energy
+from halfwink.results.summary import energy, summarize
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +89,60 @@ def test_the_page_fits_its_window_and_headings_sort(width: int, report: Path, tm
     assert width < 700 or found["table"] <= 0
     assert found["up"] != found["down"]
     assert found["up"] == found["down"][::-1] or len(set(found["up"])) == len(found["up"])
+
+
+#: Goes through the table as a keyboard does: one stop for Tab, then arrow keys.
+KEYS_PROBE = """
+<script>
+ready.then(() => {
+  const stops = () => document.querySelectorAll("#runs td[tabindex='0']").length;
+  const said = () => document.getElementById("source").textContent;
+  const found = {stops: [stops()], said: []};
+  document.querySelector("#runs td[tabindex='0']").focus();
+  for (const key of ["", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "ArrowUp"]) {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+    found.said.push(said());
+  }
+  found.stops.push(stops());
+  show(found);
+});
+</script>
+"""
+
+
+@pytest.mark.browser
+def test_a_keyboard_reaches_the_source_of_each_number(report: Path, tmp_path: Path):
+    found = probed(report, KEYS_PROBE, tmp_path, 1280)
+    assert found["stops"] == [1, 1]
+    first, right, below, left, *tops = found["said"]
+    assert first == (
+        "always-on, energy/unit: modelled: energy of the simulated run on ev6-4; its watts are "
+        "published"
+    )
+    assert right.startswith("always-on, core saved %: modelled: ")
+    assert below.partition(",")[0] == left.partition(",")[0] != "always-on"
+    assert below.split(": ")[0].endswith(", core saved %")
+    assert tops == [first, first]
+
+
+def test_every_number_of_the_table_has_its_source(report: Path):
+    table = report.read_text().split('<table id="runs">')[1].split("</table>")[0]
+    bare = re.findall(r"<td(?! class=\"t\")(?![^>]*title=)[^>]*>([^<]*)", table)
+    assert not [cell for cell in bare if re.search(r"\d", cell)]
+    titles = set(re.findall(r'title="(\w+): ', table))
+    assert titles == {"modelled", "measured"}
+
+
+def test_where_watts_are_assumed_energies_are_and_times_are_modelled():
+    results = compare("nginx", techniques="tap", machine="zen4", instructions=50_000)
+    summary = summarize(results)
+    for line in summary.lines:
+        sources = dict(zip(summary.headings, line.sources, strict=True))
+        assert sources["energy, % of baseline"].startswith("assumed: ")
+        assert sources["energy, % of baseline"].endswith("on zen4; its watts are assumed")
+        assert sources["all saved %"].startswith("assumed: ")
+        assert sources["slowdown %"] == "modelled: from the simulated run"
+        assert sources["needs"] == ""
 
 
 def test_the_ledger_is_opened_level_by_level_and_sums_to_the_runs(report: Path):

@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from json import dumps as json_of
 from pathlib import Path
@@ -26,7 +27,15 @@ from halfwink.cli.console import (
     progress_bar,
     say,
 )
-from halfwink.cli.results import NO_FIGURE, FigureOptions, draw, print_figure, print_results
+from halfwink.cli.results import (
+    NO_FIGURE,
+    FigureOptions,
+    changed,
+    draw,
+    print_changes,
+    print_figure,
+    print_results,
+)
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
@@ -326,7 +335,9 @@ def capture(
 def report(
     folder: str,
     *,
+    against: str | None = None,
     index: Annotated[bool, Parameter(negative="")] = False,
+    serve: Annotated[bool, Parameter(negative="")] = False,
     figure: FigureOptions = NO_FIGURE,
     quiet: Quiet = False,
 ) -> int:
@@ -336,13 +347,23 @@ def report(
     ----------
     folder
         Folder of the results, or its URL.
+    against
+        An earlier run: folder of its results, or its URL. Prints what changed, and adds it to the
+        report.
     index
         The page: FOLDER/index.html lists each run in the folder and below, latest first.
+    serve
+        Serve the report to browsers of this machine (127.0.0.1, a free port) until Ctrl-C.
     quiet
         No messages.
     """
     figure.check()
     where = place(folder)
+    if index and (against is not None or serve):
+        other = "--serve" if serve else "--against"
+        raise HalfwinkError(f"--index, {other}: expected one of them")
+    if serve and not isinstance(where, Path):
+        raise HalfwinkError(f"{where}: --serve takes a folder of this machine alone")
     if index:
         if not isinstance(where, Path):
             raise HalfwinkError(f"{where}: --index lists runs in a folder of this machine alone")
@@ -352,10 +373,20 @@ def report(
         say(f"{count} {'run' if count == 1 else 'runs'}: {where / INDEX}", quiet=quiet)
         return 0
     results = open_results(where)
+    changes = None
+    if against is not None:
+        changes = changed(where, results, place(against))
+        print_changes(changes)
     study = study_of(where)
-    draw(where, study["title"], results, study["plots"])
+    draw(where, study["title"], results, study["plots"], changes)
     print_figure(results, study["plots"], figure, quiet=quiet)
     say(f"report: {where / 'report.html'}", quiet=quiet)
+    if serve and isinstance(where, Path):
+        from halfwink.report import serve as serving
+
+        # The address is the answer, also where messages are not wanted.
+        with suppress(KeyboardInterrupt):
+            serving.serve(where, lambda address: print(address, flush=True))
     return 0
 
 

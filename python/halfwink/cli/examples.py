@@ -174,6 +174,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "report": (
         ("out", "report.html, drawn again"),
         ("out --plot figure.pdf", "a figure for a column of a paper, with its caption"),
+        ("out --against before", "what changed since another run"),
+        ("out --serve", "the report at an address of this machine, until Ctrl-C"),
         ("halfwink-out --index", "a page that links all runs in a folder"),
     ),
     "completion": (("zsh", "a script for zsh"),),

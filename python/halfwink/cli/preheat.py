@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from halfwink.cli import preheat_prototype
 from halfwink.cli.console import out, print_table, print_tables
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
 from halfwink.models.preheat import PreheatSimulation
 from halfwink.models.preheat import simulate as run
@@ -30,6 +31,7 @@ def simulate(
     sleep_us: Annotated[float, Parameter(name="--sleep-us")] = 3000.0,
     lead_us: Annotated[float, Parameter(name="--lead-us")] = 500.0,
     set: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
     """Play requests of a recorded service warm, cold after a sleep, and preheated.
@@ -53,6 +55,7 @@ def simulate(
     json
         Print JSON.
     """
+    figure.check()
     found = run(
         workload,
         machine=machine,
@@ -62,6 +65,10 @@ def simulate(
         lead_us=lead_us,
         set=dict(settings(set)),
     )
+    if figure.plot is not None:
+        from halfwink.report.preheat_charts import simulation
+
+        save(simulation(found.modes, workload, machine), figure)
     if json:
         tables = found.frames()
         facts = tables.pop("facts").row(0, named=True)

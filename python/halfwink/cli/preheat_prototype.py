@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_tables, save_chart
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.targets.catalogue import experiment
@@ -27,7 +28,13 @@ def _tables(machine: str, setting: list[str] | None) -> dict[str, pl.DataFrame]:
     return experiment(f"preheat/{machine}", set=dict(settings(setting)))
 
 
-def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json = False) -> int:
+def prototype(
+    machine: Machine = MACHINE,
+    *,
+    setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
+    json: Json = False,
+) -> int:
     """Show response times warm, cold and preheated, and what is loaded (Tables 6.1 and 6.2).
 
     Parameters
@@ -39,11 +46,16 @@ def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json
     json
         Print one JSON document.
     """
+    figure.check()
     tables = _tables(machine, setting)
     columns = ["workload", "mode", "response_us", "p99_us", "misses", "cpi"]
     services = tables["preheat_services"].select(columns)
     shown = ["workload", "data_kib", "run_lines", "cost_us", "kib_per_us"]
     loads = tables["preheat_loads"].select(shown)
+    if figure.plot is not None:
+        from halfwink.report import preheat_charts
+
+        save(preheat_charts.prototype(services, machine), figure)
     if json:
         print_tables("preheat prototype", {"services": services, "loads": loads})
         return 0

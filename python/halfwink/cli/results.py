@@ -6,18 +6,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from halfwink.cli import placement, sides
-from halfwink.cli.console import claim, plain, print_table, say, wide_out
+from halfwink.cli.console import claim, plain, print_sentences, print_table, say, wide_out
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place
-from halfwink.results.results import STUDY_FILE, Results
+from halfwink.results.against import Changes
+from halfwink.results.results import STUDY_FILE, Results, open_results
 from halfwink.results.summary import summarize
 from halfwink.runs import studies
+
+if TYPE_CHECKING:
+    from halfwink.report.figures import Figure
 
 
 @Parameter(name="*")
@@ -134,10 +138,21 @@ def print_figure(
     """
     if ask.plot is None:
         return
-    from halfwink.report.figures import figure_of, save_figure
+    from halfwink.report.figures import figure_of
 
+    save(figure_of(results, list(plots)), ask, quiet=quiet)
+
+
+def save(figure: Figure, ask: FigureOptions, *, quiet: bool = False) -> None:
+    """Draws a figure into the file that was named, and prints its caption.
+
+    Raises:
+        HalfwinkError: the file cannot be written.
+    """
+    from halfwink.report.figures import save_figure
+
+    assert ask.plot is not None
     claim(ask.plot, ask.plot, quiet=quiet)
-    figure = figure_of(results, list(plots))
     try:
         save_figure(figure, ask.plot, ask.style, ask.width)
     except OSError as error:
@@ -145,8 +160,38 @@ def print_figure(
     say(f"figure: {ask.plot}; caption: {figure.caption}", quiet=quiet)
 
 
-def draw(folder: Place, title: str, results: Results, plots: Sequence[dict[str, Any]] = ()) -> None:
-    """Writes the report, with a study's own plots first; raises OSError."""
+def changed(here: Place, results: Results, before: Place) -> Changes:
+    """Returns what changed in a run against the one in another folder.
+
+    Raises:
+        HalfwinkError: both are the same folder, it is no run, or the two share nothing; one line.
+        OSError: a URL does not answer.
+    """
+    one, other = (p.resolve() if isinstance(p, Path) else p for p in (here, before))
+    if str(one) == str(other):
+        raise HalfwinkError(f"--against {before}: is the same run; expected another one")
+    return results.against(open_results(before))
+
+
+def print_changes(changes: Changes) -> None:
+    """Prints what changed against another run, the verdicts of both, and all values side by
+    side."""
+    print_sentences(changes.sentences)
+    print_sentences([f"Verdict: {changes.verdict[0]}", f"Before: {changes.verdict_before[0]}"])
+    stdout.print()
+    headings, rows = changes.lines()
+    print_table([(h, "left" if h in LEFT else "right") for h in headings], rows)
+
+
+def draw(
+    folder: Place,
+    title: str,
+    results: Results,
+    plots: Sequence[dict[str, Any]] = (),
+    changes: Changes | None = None,
+) -> None:
+    """Writes the report, with a study's own plots first, and what changed against another run;
+    raises OSError."""
     # Drawing costs a second of imports, which most commands need not wait for.
     from halfwink.report import Section, write_report
     from halfwink.report.charts import study_plot
@@ -155,4 +200,12 @@ def draw(folder: Place, title: str, results: Results, plots: Sequence[dict[str, 
     made = studies.provenance()
     kept = folder / STUDY_FILE
     study = kept.read_bytes().decode() if kept.exists() else ""
-    write_report(folder / "report.html", title, results, extra=extra, provenance=made, study=study)
+    write_report(
+        folder / "report.html",
+        title,
+        results,
+        extra=extra,
+        provenance=made,
+        study=study,
+        changes=changes,
+    )

@@ -9,7 +9,8 @@ import polars as pl
 
 from halfwink.results.relate import IDENTITY
 from halfwink.results.results import Results
-from halfwink.results.summary import energy, is_assumed, of_baseline
+from halfwink.results.sources import is_assumed
+from halfwink.results.summary import energy, of_baseline
 
 #: Runs, at most, that are told apart; of more, those of a workload and technique are added up.
 RUNS = 60

@@ -31,6 +31,7 @@ from halfwink.results.saw_tooth import PEAKS
 from halfwink.results.summary import Summary, summarize
 
 if TYPE_CHECKING:
+    from halfwink.results.against import Changes
     from halfwink.results.results import Results
 
 
@@ -67,9 +68,10 @@ def write_report(
     extra: Sequence[Section] = (),
     provenance: Sequence[tuple[str, str]] = (),
     study: str = "",
+    changes: Changes | None = None,
 ) -> None:
-    """Draws the report of runs of any world: what they have tables for, and how to get them again
-    from the text of their ``study``.
+    """Draws the report of runs of any world: what they have tables for, how to get them again from
+    the text of their ``study``, and their ``changes`` against another run.
 
     Raises:
         OSError: the report cannot be written.
@@ -96,6 +98,7 @@ def write_report(
         ledger=ledger(results),
         methods=methods(results),
         study=study,
+        changes=changes,
         techniques=_techniques(results),
         workloads=_workloads(results),
         machines=_machines(results),

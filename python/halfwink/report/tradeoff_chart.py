@@ -13,7 +13,8 @@ from halfwink.report.charts import technique_scale, technique_shape, workloads
 from halfwink.report.labels import COLOUR, FONT, labels, marks, pixels
 from halfwink.results.relate import KEYS, ends
 from halfwink.results.results import Results
-from halfwink.results.summary import energy, has_assumed, is_assumed, of_baseline
+from halfwink.results.sources import is_assumed
+from halfwink.results.summary import energy, has_assumed, of_baseline
 from halfwink.results.wording import duration
 
 LATENCY = "latency_p99_us"

@@ -25,6 +25,7 @@ from halfwink.results.paired import (
     Taken,
     even,
     over,
+    saving_of,
     taken,
     taken_by_work,
 )
@@ -133,7 +134,7 @@ def groups(
 ) -> list[Group]:
     """Related runs by workload, machine and values set, in their order. With the ledger, savings
     have their range over the watts of machines that are assumed."""
-    pieces = _pieces(slices)
+    pieces = pieces_of(slices)
     watts = {} if ledger is None else assumed_watts(runs, ledger)
     means = over_seeds(runs).with_columns(seedless())
     means = means.partition_by(KEYS, maintain_order=True, as_dict=True)
@@ -160,7 +161,8 @@ def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in IDENTITY)
 
 
-def _pieces(slices: pl.DataFrame | None) -> dict[tuple[Any, ...], Pieces]:
+def pieces_of(slices: pl.DataFrame | None) -> dict[tuple[Any, ...], Pieces]:
+    """Parts of each run, by what identifies it; none where no table of them was kept."""
     if slices is None or slices.is_empty():
         return {}
     found: dict[tuple[Any, ...], Pieces] = {}
@@ -374,8 +376,8 @@ class Group:
             }
             for run in runs:
                 theirs = run.base or base.get(run.seed)
-                of_work = _saved(taken_by_work(run.side, theirs)) if theirs else None
-                at_rate = _saved(taken(run.side, theirs)) if theirs else None
+                of_work = saving_of(taken_by_work(run.side, theirs)) if theirs else None
+                at_rate = saving_of(taken(run.side, theirs)) if theirs else None
                 mine, best = self.takes[run.number], today.get(run.seed)
                 beyond = mine.saved_of(best) if mine is not None and best is not None else None
                 cells = dict.fromkeys(_schema())
@@ -384,11 +386,6 @@ class Group:
                 cells |= _cells("beyond_today_pct", beyond)
                 found[run.number] = cells | words
         return found
-
-
-def _saved(found: Taken | None) -> Saving | None:
-    """Returns the saving of the baseline's energy."""
-    return None if found is None else found.saved_of(replace(found, ratio=1.0, ours=found.base))
 
 
 def _ends(found: Saving | None) -> tuple[float | None, float | None]:

@@ -235,6 +235,11 @@ class Taken:
         return [(a - ratio * b) / whole for a, b in zip(self.ours, self.base, strict=True)]
 
 
+def saving_of(found: Taken | None) -> Saving | None:
+    """Returns the saving of the baseline's energy."""
+    return None if found is None else found.saved_of(replace(found, ratio=1.0, ours=found.base))
+
+
 def taken(ours: Side, base: Side) -> Taken | None:
     """At equal work and equal time; none where that is not known."""
     found = even(ours, base)

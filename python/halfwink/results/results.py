@@ -30,6 +30,7 @@ from halfwink.results.store import HOST, RunStore
 if TYPE_CHECKING:
     import altair as alt
 
+    from halfwink.results.against import Changes
     from halfwink.results.verdict import Verdict
 
 #: Results that are read from the store at once.
@@ -149,6 +150,16 @@ class Results:
         from halfwink.results.verdict import verdict
 
         return verdict(self)
+
+    def against(self, before: Results) -> Changes:
+        """Returns what changed against another run of the same workloads and techniques.
+
+        Raises:
+            HalfwinkError: the runs are of different worlds, or share nothing; one line.
+        """
+        from halfwink.results.against import against
+
+        return against(self, before)
 
     def _repr_html_(self) -> str:
         from halfwink.results.summary import as_html

@@ -14,6 +14,7 @@ from halfwink.library import declared
 from halfwink.results.relate import IDENTITY, KEYS, ends, half_width
 from halfwink.results.results import Results
 from halfwink.results.seeds import over_seeds
+from halfwink.results.sources import is_assumed, source_of
 from halfwink.results.store import HOST
 
 Row = dict[str, Any]
@@ -26,6 +27,7 @@ class Line:
     Attributes:
         whose: workload, machine with what was set, technique.
         cells: a text for each heading.
+        sources: the origin of each cell's number, empty where it is none.
         is_baseline: true if others are related to it.
         is_first: true if it is the first of its workload on its machine.
         is_unranked: true if it breaks a limit or knows the future, and stands below the others.
@@ -33,6 +35,7 @@ class Line:
 
     whose: tuple[str, str, str]
     cells: list[str]
+    sources: list[str]
     is_baseline: bool
     is_first: bool
     is_unranked: bool
@@ -88,11 +91,6 @@ def _energy(row: Row) -> str:
         return "-"
     # How much requests differ tells nothing of how well a difference is known.
     return f"{energy(row['energy_j_per_unit'])}/{row['unit_of_work']}"
-
-
-def is_assumed(row: Row) -> bool:
-    """Returns whether a machine's watts are assumed: then only per cent mean something."""
-    return row.get("power_basis") == "assumed"
 
 
 def has_assumed(runs: pl.DataFrame) -> bool:
@@ -227,6 +225,7 @@ def summarize(results: Results) -> Summary:
             Line(
                 whose=(row["workload"], f"{row['machine']} {row['set']}".strip(), row["technique"]),
                 cells=[write(row) for _, _, write in shown],
+                sources=[source_of(column, row) for _, column, _ in shown],
                 is_baseline=row["technique"] == results.baseline,
                 is_first=group != previous,
                 is_unranked=_is_unranked(row),

@@ -1,0 +1,137 @@
+"""What changed between two runs: as sentences, as a table, on the page, and by the command."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from browser import views
+from conftest import Halfwink
+
+import halfwink as hw
+from halfwink.errors import HalfwinkError
+from halfwink.report import write_report
+from halfwink.results.results import Results
+
+TECHNIQUES = ["hybrid", "hybrid-all", "power-nap"]
+
+
+def server(seed: int, techniques: list[str] = TECHNIQUES, out: Path | None = None) -> Results:
+    """A pair of servers at 30 % load."""
+    values = {"seed": seed}
+    return hw.compare("count@30", world="server", techniques=techniques, set=values, out=out)
+
+
+def test_a_run_played_again_changed_nothing():
+    changes = server(1).against(server(1))
+    assert changes.sentences == (
+        "The winner is the same everywhere. Nothing changed: energies and times are equal.",
+    )
+    assert changes.table["energy_change_pct"].abs().max() == 0
+    assert changes.table["is_winner"].to_list() == changes.table["was_winner"].to_list()
+    assert changes.table["is_winner"].sum() == 1
+
+
+def test_another_seed_is_told_from_a_change_by_its_interval():
+    ours, before = server(1), server(2)
+    table = ours.against(before).table
+    for row in table.iter_rows(named=True):
+        now, then = (
+            run.runs.filter(technique=row["technique"])["energy_j_per_unit"][0]
+            for run in (ours, before)
+        )
+        assert row["energy_change_pct"] == pytest.approx(100 * (now / then - 1))
+        assert row["energy_change_low_pct"] < 0 < row["energy_change_high_pct"]
+    changes = ours.against(before)
+    assert "0 of 4 changes of energy with a 95 % interval are beyond chance." in changes.sentences
+    assert "The seeds differ." in changes.sentences
+
+
+def test_without_parts_a_change_cannot_be_told_from_noise():
+    ours = server(1)
+    tables = {name: frame for name, frame in server(2).tables.items() if name != "slices"}
+    before = replace(ours, tables=tables)
+    found = ours.against(before)
+    assert found.table["energy_change_low_pct"].count() == 0
+    assert any("cannot be told from noise" in sentence for sentence in found.sentences)
+
+
+def test_the_first_sentence_names_a_new_winner_and_what_one_run_lacks():
+    changes = server(1).against(server(1, ["hybrid", "always-big"]))
+    assert changes.sentences[0] == (
+        "The winner on count@30 changed from always-on to hybrid-all; the earlier run did not "
+        "play hybrid-all."
+    )
+    assert changes.only_here == ("hybrid-all on count@30", "power-nap on count@30")
+    assert changes.only_before == ("always-big on count@30",)
+    assert "Only in the earlier run: always-big on count@30." in changes.sentences
+
+
+def test_a_sweeps_values_are_told_apart_and_one_value_is_not():
+    swept = hw.compare("count@30", world="server", techniques=["hybrid"], set={"servers": 2})
+    other = hw.compare("count@30", world="server", techniques=["hybrid"], set={"servers": 3})
+    changes = swept.against(other)
+    assert changes.table.height == 2
+    assert "Another values set: servers=2, before servers=3." in changes.sentences
+    runs = pl.concat([swept.runs, other.runs])
+    both = replace(swept, tables=swept.tables | {"run": runs})
+    assert both.against(both).table.height == 4
+    assert both.against(swept).only_here == (
+        "always-on on count@30 servers=3",
+        "hybrid on count@30 servers=3",
+    )
+
+
+def test_runs_that_share_nothing_are_an_error():
+    chip = hw.compare("alu", techniques="tap", instructions=20_000)
+    with pytest.raises(HalfwinkError, match="worlds chip and server: expected two of one world"):
+        chip.against(server(1))
+    other = hw.compare("chase", techniques="tap", instructions=20_000)
+    with pytest.raises(HalfwinkError, match="no workload and technique is in both runs"):
+        chip.against(other)
+
+
+def test_the_command_prints_the_change_and_draws_it(halfwink: Halfwink, tmp_path: Path):
+    server(1, out=tmp_path / "new")
+    server(2, out=tmp_path / "old")
+    done = halfwink("report", "new", "--against", "old")
+    assert done.out.startswith("The winner is the same everywhere. Changes: energy of a unit")
+    assert re.search(r"hybrid-all \(winner\) .* mJ/request .* mJ/request", done.out)
+    page = (tmp_path / "new/report.html").read_text()
+    assert '<section id="against">' in page
+    assert "The seeds differ." in page
+    halfwink("report", "new")
+    assert '<section id="against">' not in (tmp_path / "new/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("new", "--against", "new/../new"), "is the same run; expected another one"),
+        (("new", "--against", "empty"), "no results.parquet; expected the folder of a finished"),
+        (("new", "--against", "none"), "no results.parquet; expected the folder of a finished"),
+        (("new", "--against", "new", "--index"), "--index, --against: expected one of them"),
+    ],
+)
+def test_a_wrong_other_run_is_one_line(
+    words: tuple[str, ...], said: str, halfwink: Halfwink, tmp_path: Path
+):
+    server(1, ["hybrid"], tmp_path / "new")
+    (tmp_path / "empty").mkdir()
+    done = halfwink("report", *words)
+    assert done.status != 0
+    assert said in done.complaint
+
+
+@pytest.mark.browser
+def test_a_page_with_the_other_run_is_accessible_and_fits(tmp_path: Path):
+    page = tmp_path / "report.html"
+    results = server(1)
+    write_report(page, "against", results, changes=results.against(server(2)))
+    screens, paper = views(page, tmp_path / "browser")
+    for view in [*screens, paper]:
+        assert view.broken == []
+        assert view.wider <= 0
