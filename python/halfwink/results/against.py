@@ -6,6 +6,7 @@ print(changes)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -188,7 +189,7 @@ class _Run:
         for row in results.runs.with_columns(seedless().alias("_set")).iter_rows(named=True):
             found = Side.of(row, pieces.get(tuple(row[name] for name in IDENTITY)))
             key = _key(row | {"set": row["_set"]}, keys)
-            self.sides.setdefault(key, {})[row["set"]] = found
+            self.sides.setdefault(key, {})[_seed(row["set"])] = found
         won = results.verdict().winners.with_columns(seedless())
         self.winners = {_key(row, keys)[:-1]: row["technique"] for row in won.to_dicts()}
 
@@ -227,15 +228,20 @@ def _row(mine: _Run, theirs: _Run, key: Key) -> Row:
 
 def _energy_taken(ours: dict[str, Side], before: dict[str, Side]) -> Saving | None:
     """Returns the rise in energy of a unit of work: seed by seed where both runs have the same
-    seeds, else in their order."""
+    seeds, else in their order. One run of another seed has other work: how much its parts vary
+    does not tell how much it would vary with its seed, so that no interval is known."""
     seeds = [seed for seed in ours if seed in before]
     pairs = [(ours[seed], before[seed]) for seed in seeds]
-    if not pairs:
+    is_paired = bool(pairs)
+    if not is_paired:
         pairs = list(zip(ours.values(), before.values(), strict=False))
     found = [_taken(a, b) for a, b in pairs]
     savings = [saving_of(one) for one in found]
     known = [one for one in savings if one is not None]
-    return over(known).opposite if known and len(known) == len(savings) else None
+    if not known or len(known) < len(savings):
+        return None
+    rise = over(known).opposite
+    return rise if is_paired or len(known) > 1 else replace(rise, low=None, high=None)
 
 
 def _taken(ours: Side, base: Side) -> Taken | None:
@@ -302,7 +308,7 @@ def _noise(rows: list[Row]) -> list[str]:
         few = "" if not known else f" for {len(changed) - len(known)} of them"
         lines.append(
             f"No interval of the difference in energy is known{few}: a change cannot be told from "
-            "noise. Sweep seeds in both runs, or play longer ones."
+            "noise. Play the same seeds in both runs, and longer ones."
         )
     if known:
         sure = [row for row in known if _is_sure(row)]
@@ -339,8 +345,14 @@ def _settings(ours: Results, before: Results) -> list[str]:
 
 
 def _seeds(run: Results) -> set[str]:
-    """The seeds that were set; empty where the default was taken."""
-    return set(run.runs["set"].str.extract(r"(?:^| )seed=(\S+)").drop_nulls())
+    """The seeds of a run."""
+    return set(map(_seed, run.runs["set"]))
+
+
+def _seed(values: str) -> str:
+    """The seed among the values that were set; empty where the default was taken."""
+    found = re.search(r"(?:^| )seed=(\S+)", values)
+    return "" if found is None else found[1]
 
 
 def _names(keys: Any) -> list[str]:
