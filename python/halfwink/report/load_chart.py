@@ -154,7 +154,7 @@ def _pair(
             f"{energy}:Q",
             title=f"energy per request {of}" if is_relative else "mJ per request, modelled",
             scale=alt.Scale(type="log", nice=False, padding=FREE),
-            axis=alt.Axis(tickCount=5, format="~g"),
+            axis=alt.Axis(tickCount=5, format="~r"),
         ),
         (colour, dash),
         named=True,

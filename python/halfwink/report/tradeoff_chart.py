@@ -69,7 +69,7 @@ def tradeoff(
             f"{LATENCY}:Q",
             title="99th percentile of latency (us), modelled",
             scale=alt.Scale(type="log", nice=False, padding=FREE) if is_log else scale,
-            axis=alt.Axis(tickCount=max(3, width // 75), format="~s" if is_log else "~g"),
+            axis=alt.Axis(tickCount=max(3, width // 75), format="~s" if is_log else "~r"),
         ),
         y=alt.Y(
             f"{y}:Q",
