@@ -337,3 +337,12 @@ fn a_request_on_the_way_to_a_deeper_level_wakes_the_machine_from_there() {
     dispatch.awake(Side::Big);
     assert_eq!(wait(request).unwrap().side, Side::Big);
 }
+
+#[test]
+fn a_policy_that_has_just_begun_sends_no_sleeping_machine_deeper() {
+    let dispatch = two_levels();
+    dispatch.asleep(Side::Big, false);
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::Asleep, 0));
+    dispatch.with(|inner, now| inner.replace(policy(1), header(1), now));
+    assert_eq!((dispatch.state(Side::Big).0, dispatch.level(Side::Big)), (State::Asleep, 0));
+}

@@ -160,11 +160,14 @@ impl Steer {
         if watts.is_some() != self.modelled {
             return Err("machine: watts can only come or go by a restart".to_owned());
         }
-        let names = |config: &Config| {
-            config.sides().map(|side| config.name(side).to_owned()).collect::<Vec<_>>()
+        let fixed = |config: &Config| -> Vec<(String, usize)> {
+            let of = |side| (config.name(side).to_owned(), config.machine(side).count_levels());
+            config.sides().map(of).collect()
         };
-        if names(&config) != names(&self.shared.config()) {
-            let message = "machines: can only come, go or change places by a restart";
+        // A machine that sleeps at a level wakes by the mechanism of that level.
+        if fixed(&config) != fixed(&self.shared.config()) {
+            let message = "machines: they and their levels of sleep can only come, go or change \
+                           places by a restart";
             return Err(message.to_owned());
         }
         let watts = watts.unwrap_or_else(|| unmodelled(&config));

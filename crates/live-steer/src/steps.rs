@@ -215,18 +215,18 @@ impl Inner {
         self.ring.keeper_of(side);
         let machine = self.of(side);
         machine.counts.sleeps += 1;
-        machine.wanted = Wanted::Asleep;
+        let before = std::mem::replace(&mut machine.wanted, Wanted::Asleep);
         match machine.state {
             State::On => {
                 machine.become_(now, State::GoingDown);
                 machine.stays = false;
                 machine.held = machine.rest.earliest(machine.on_since, machine.budget);
             }
-            State::Asleep if machine.level + 1 < machine.levels => {
+            State::Asleep if before == Wanted::Asleep && machine.level + 1 < machine.levels => {
                 machine.become_(now, State::GoingDown);
                 machine.level += 1;
             }
-            // A policy that has just begun does not know; and there is no deeper level.
+            // A policy that has just begun does not know that it sleeps; or there is no deeper level.
             State::Asleep => self.pending.push(Event::Asleep { side }),
             State::GoingDown | State::Waking | State::Lost => {}
         }
