@@ -226,7 +226,7 @@ impl Inner {
                 machine.become_(now, State::GoingDown);
                 machine.level += 1;
             }
-            // A policy that has just begun does not know that it sleeps; or there is no deeper level.
+            // A policy that has just begun does not know it, or there is no deeper level.
             State::Asleep => self.pending.push(Event::Asleep { side }),
             State::GoingDown | State::Waking | State::Lost => {}
         }
