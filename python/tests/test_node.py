@@ -294,6 +294,18 @@ def test_cores_of_servers_and_of_chips():
     assert core_of("neoverse-v2") == "neoverse-v2"
 
 
+@pytest.mark.parametrize(("requests", "warns"), [(20_000, True), (60_000, False)])
+def test_a_verdict_says_when_a_run_is_too_short_for_its_intervals(requests: int, warns: bool):
+    four = {"server.dies": 1, "server.cores": 4}
+    played = hw.compare("nginx@70", techniques="teo", set={"requests": requests} | four)
+    last = played.verdict().sentences[-1]
+    assert "95 % intervals of the difference" in last
+    assert ("few for a governor that learns; play 9 000 or more" in last) == warns
+    told = re.search(r"too narrow: ([\d ]+) requests a core", last)
+    # The first tenth is not counted.
+    assert told is None or 4_000 < int(told[1].replace(" ", "")) < 5_000
+
+
 def test_profile_and_compare_play_a_file(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")

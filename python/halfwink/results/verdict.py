@@ -19,7 +19,7 @@ from halfwink.results.assumed_watts import is_uncertain
 from halfwink.results.costs import FEW, compared, cost_of, limits, percents
 from halfwink.results.judgement import AS_GOOD_PCT, LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
 from halfwink.results.paired import Saving
-from halfwink.results.relate import KEYS
+from halfwink.results.relate import IDENTITY, KEYS
 from halfwink.results.summary import energy, fixed, has_assumed
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ WITH = {
     "silicon": "With hardware that is not sold today",
 }
 HOURS_A_YEAR = 24 * 365.25
+#: Requests of a core below which intervals may be too narrow (docs/verdict.md: 24 seeds).
+ENOUGH = 9_000
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def verdict(results: Results) -> Verdict:
         return Verdict((line, *saw_tooth.sentences(results)), winners)
     lines = judged[0].sentences() if len(judged) == 1 else of_many(judged)
     lines += saw_tooth.sentences(results)
-    return Verdict((*lines, _rests_on(results.runs, judged)), winners)
+    return Verdict((*lines, _rests_on(results, judged)), winners)
 
 
 _SAVINGS = ("saving", "beyond_today")
@@ -509,7 +511,8 @@ def _places(where: list[Judged], judged: list[Judged]) -> str:
     return ", ".join(names[:NAMED]) + rest
 
 
-def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
+def _rests_on(results: Results, judged: list[Judged]) -> str:
+    runs = results.runs
     counted = "instructions" if "instructions" in runs.columns else "units"
     unit = "instruction" if counted == "instructions" else str(runs["unit_of_work"][0])
     counts: list[float] = runs[counted].drop_nulls().cast(pl.Float64).to_list()
@@ -529,10 +532,27 @@ def _rests_on(runs: pl.DataFrame, judged: list[Judged]) -> str:
     if savings and all(saved.is_exact for saved in savings):
         return f"{line}; power is the same whatever is carried, so that no difference is by chance."
     if any(saved.is_known for saved in savings):
-        return (
-            f"{line}; in brackets: 95 % intervals of the difference, part by part of the same work."
-        )
+        line += "; in brackets: 95 % intervals of the difference, part by part of the same work"
+        return f"{line}{_too_few(results)}."
     return f"{line}; one run each, so no interval of the difference is known."
+
+
+def _too_few(results: Results) -> str:
+    """Says that intervals of a short run on a server may be too narrow: a governor that learns has
+    episodes that most short runs do not meet."""
+    ledger = results.tables.get("ledger")
+    if results.world != "node" or ledger is None:
+        return ""
+    cores = ledger.filter(pl.col("component").str.contains(r"^core\d+$"))
+    counts = cores.group_by(IDENTITY).agg(pl.col("component").n_unique().alias("cores"))
+    found = results.runs.join(counts, on=IDENTITY).select(pl.col("units") / pl.col("cores"))
+    least: Any = found.to_series().min()
+    if least is None or least >= ENOUGH:
+        return ""
+    return (
+        f", which may be too narrow: {wording.count(least)} requests a core are few for a governor "
+        f"that learns; play {wording.count(ENOUGH)} or more"
+    )
 
 
 def _assumed(runs: pl.DataFrame) -> str:
