@@ -3,11 +3,12 @@
 use std::fmt::Debug;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
 use halfwink_eventlog::{
     beside, replay_log, replayer, Beside, Ended, Family, Footer, Header, Live, LogError, Place,
-    Reader, Record, Report, Why, Writer,
+    Reader, Record, Report, Tap, Why, Writer,
 };
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
 use halfwink_policy::steering::{SleepTimer, SleepTimerParameters, Threshold, ThresholdParameters};
@@ -249,13 +250,34 @@ fn a_live_log_follows_its_policy_and_the_next_one() {
     assert_eq!((report.policies, report.lines, report.first_difference), (2, 4, None), "{log}");
 }
 
-/// A disk that takes nothing until it is told to.
-struct Stalled(std::sync::mpsc::Receiver<()>, Memory);
+/// A disk that takes nothing until its `go` is dropped.
+struct Stalled {
+    /// Told that the disk is written to, and takes nothing.
+    stalls: Sender<()>,
+    go: Receiver<()>,
+    memory: Memory,
+}
+
+impl Stalled {
+    /// A log with a queue of 16 lines whose writer waits for the disk: what the queue has no room
+    /// for is dropped from now on, however busy the machine is. The disk goes on once the sender is
+    /// dropped.
+    fn log() -> (Live, Tap<Event, Action>, Sender<()>, Memory) {
+        let ((stalls, stalled), (start, go)) = (channel(), channel());
+        let memory = Memory::default();
+        let disk = Box::new(Stalled { stalls, go, memory: memory.clone() });
+        let (live, tap) = Live::to(disk, &header("hybrid"), 16).unwrap();
+        stalled.recv().unwrap();
+        (live, tap, start, memory)
+    }
+}
 
 impl Write for Stalled {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = self.0.recv();
-        self.1.write(bytes)
+        // Nobody listens after the first time.
+        let _ = self.stalls.send(());
+        let _ = self.go.recv();
+        self.memory.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -265,10 +287,7 @@ impl Write for Stalled {
 
 #[test]
 fn a_slow_disk_drops_lines_and_holds_nobody_up() {
-    let (go, wait) = std::sync::mpsc::channel();
-    let memory = Memory::default();
-    let out = Box::new(Stalled(wait, memory.clone()));
-    let (live, tap) = Live::to(out, &header("hybrid"), 16).unwrap();
+    let (live, tap, go, memory) = Stalled::log();
     let mut host = Host::logged(threshold(1), tap);
     host.start(|_, _| {});
     for at in 0..5_000 {
@@ -285,10 +304,7 @@ fn a_slow_disk_drops_lines_and_holds_nobody_up() {
 
 #[test]
 fn a_policy_takes_over_while_the_disk_stalls_and_its_header_is_kept() {
-    let (go, wait) = std::sync::mpsc::channel();
-    let memory = Memory::default();
-    let (live, tap) =
-        Live::to(Box::new(Stalled(wait, memory.clone())), &header("hybrid"), 16).unwrap();
+    let (live, tap, go, memory) = Stalled::log();
     let mut host = Host::logged(threshold(1), tap);
     host.start(|_, _| {});
     for at in 0..5_000 {
