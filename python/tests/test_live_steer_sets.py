@@ -78,6 +78,7 @@ class Set:
         return self.path
 
     def is_stopped(self) -> bool:
+        """Whether the process stands still: a moment after a signal was sent."""
         return Path(f"/proc/{self.process.pid}/stat").read_text().split()[2] == "T"
 
     def close(self) -> None:
@@ -123,12 +124,12 @@ def test_machines_of_two_kinds_are_woken_in_their_order_and_sleep_again(three: S
     log = three.folder / "log.jsonl"
     with LiveSteer(three.describe(), log=log) as steer, ThreadPoolExecutor(8) as pool:
         assert wait_until(lambda: states(steer) == ["on", "asleep", "asleep"])
-        assert three.is_stopped()
+        assert wait_until(three.is_stopped)
         assert (three.folder / "off").exists()
         sent = send_one_by_one(pool, steer, [[1, 0, 0], [2, 0, 0], [3, 0, 0]])
         # The third one woke the second machine, and waits where a worker is free first.
         assert wait_until(lambda: states(steer) == ["on", "on", "asleep"])
-        assert not three.is_stopped()
+        assert wait_until(lambda: not three.is_stopped())
         sent += send_one_by_one(pool, steer, [[3, 1, 0], [3, 2, 0]])
         assert wait_until(lambda: states(steer) == ["on", "on", "on"])
         assert not (three.folder / "off").exists()
@@ -136,7 +137,7 @@ def test_machines_of_two_kinds_are_woken_in_their_order_and_sleep_again(three: S
         three.gate.set()
         assert [status(one.result()) for one in sent] == [200] * 6
         assert wait_until(lambda: states(steer) == ["on", "asleep", "asleep"])
-        assert three.is_stopped()
+        assert wait_until(three.is_stopped)
         report, text = settled(steer, 6), steer.metrics()
     balanced(report)
     assert {name: m["place"] for name, m in report["machines"].items()} == {
@@ -234,11 +235,11 @@ def test_a_machine_stays_on_as_long_as_its_program_says(three: Set):
     with LiveSteer(path) as steer:
         assert wait_until(lambda: steer.report()["machines"]["web-2"]["declined"] >= 3)
         assert wait_until(lambda: states(steer) == ["on", "on", "asleep"])
-        assert not three.is_stopped()
+        assert wait_until(lambda: not three.is_stopped())
         text = steer.metrics()
         busy.unlink()
         assert wait_until(lambda: states(steer) == ["on", "asleep", "asleep"])
-        assert three.is_stopped()
+        assert wait_until(three.is_stopped)
         report = steer.report()
     machine = report["machines"]["web-2"]
     # The policy asked once, the program was run again and again; the machine was on meanwhile.
