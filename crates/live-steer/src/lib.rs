@@ -64,7 +64,7 @@ pub use access::{AccessLog, Format, Told};
 pub use announce::{Announce, Announcer};
 pub use config::{Config, Headers, Limits, Mode};
 pub use memory::Waiting;
-pub use meter::{Residency, State, Watts, ASLEEP};
+pub use meter::{Residency, State, Watts};
 pub use report::{MachineReport, Modelled, Report};
 pub use stream::Buffer;
 

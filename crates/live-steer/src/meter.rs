@@ -2,7 +2,7 @@
 
 use halfwink_engine::{Cause, Mode, Row, State as LedgerState};
 use halfwink_live::program::ledger::Account;
-use halfwink_policy::steering::LEVELS;
+use halfwink_policy::steering::{ASLEEP, LEVELS};
 use halfwink_units::{Power, Time};
 use serde::Serialize;
 
@@ -73,9 +73,6 @@ const fn slot(state: State, level: usize) -> usize {
         _ => state as usize,
     }
 }
-
-/// States of the ledger, by the level of sleep; as simulated servers have them.
-pub const ASLEEP: [&str; LEVELS] = ["asleep", "asleep-2", "asleep-3", "asleep-4"];
 
 /// Times in states, and what they take by a model.
 ///

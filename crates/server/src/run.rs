@@ -5,7 +5,7 @@ use halfwink_engine::{
     stream, Cause, Closed, Imbalance, Interrupted, Ledger, Mode, Row, RunControl,
     State as StateName,
 };
-use halfwink_policy::steering::{SteeringPolicy, LEVELS};
+use halfwink_policy::steering::{SteeringPolicy, ASLEEP};
 use halfwink_techniques::server::{Model, Service, Set};
 use halfwink_units::{Energy, Time};
 
@@ -157,9 +157,6 @@ impl Run {
         self.energy_j() / self.finished().max(1) as f64
     }
 }
-
-/// Names of the levels of sleep in ledgers.
-const ASLEEP: [&str; LEVELS] = ["asleep", "asleep-2", "asleep-3", "asleep-4"];
 
 /// Accounts of all machines of a set.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! A proxy's page.
 
-use halfwink_live_steer::ASLEEP;
+use halfwink_policy::steering::ASLEEP;
 
 use super::{meters, Page};
 use crate::steer::Report as SteerReport;

@@ -72,6 +72,9 @@ impl Side {
 /// Levels of sleep that a machine has at most.
 pub const LEVELS: usize = 4;
 
+/// Names of the levels of sleep in ledgers and metrics, the first level first.
+pub const ASLEEP: [&str; LEVELS] = ["asleep", "asleep-2", "asleep-3", "asleep-4"];
+
 /// Events from the server to its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(

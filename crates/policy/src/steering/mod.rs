@@ -32,7 +32,7 @@ mod threshold;
 pub use dream_weaver::{DreamWeaver, DreamWeaverParameters};
 pub use fixed::{Always, AlwaysOn};
 pub use hal::{Hal, HalParameters};
-pub use interface::{Action, Event, Side, Steering, SteeringPolicy, LEVELS};
+pub use interface::{Action, Event, Side, Steering, SteeringPolicy, ASLEEP, LEVELS};
 pub use knight_shift::{KnightShift, KnightShiftParameters};
 pub use octopus_man::{OctopusMan, OctopusManParameters};
 pub use progressive::{Member, Progressive, ProgressiveParameters};
