@@ -39,8 +39,8 @@ pub struct Config {
     /// policies take. Without one, energy is not reported.
     pub machine: Option<String>,
     /// Workload of that machine that the requests resemble, for policies that need service times
-    /// (default: `readfile`, or the
-    /// first one that the machine has).
+    /// (default: `readfile`, or the first one that the
+    /// machine has).
     pub workload: Option<String>,
     /// Values of that machine to set: path and value.
     #[serde(default)]

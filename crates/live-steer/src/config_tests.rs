@@ -16,6 +16,13 @@ fn parse(text: &str) -> Result<Config, InputError> {
     Config::parse(&Input::new("s.toml", text), Path::new("/etc/halfwink"))
 }
 
+/// Checks what is said of a wrong description: one line.
+fn refuses(text: &str, expected: &str) {
+    let error = parse(text).unwrap_err().to_string();
+    assert!(error.starts_with(expected), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+}
+
 #[test]
 fn the_shortest_description() {
     let config = parse(SHORT).unwrap();
@@ -62,9 +69,7 @@ fn mistakes_are_named_with_their_line() {
         ),
         ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
     ] {
-        let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
-        assert!(!error.contains('\n'), "{error}");
+        refuses(&SHORT.replacen(from, to, 1), expected);
     }
 }
 
@@ -103,8 +108,7 @@ fn mistakes_of_a_set_are_named_with_their_line() {
         ("[[machines]]", pair, "s.toml:8: machines: found with [small] and [big], expected one"),
         ("workers = 9", &many, "s.toml:4: machines: found 66, expected 0 to 64"),
     ] {
-        let error = parse(&SET.replacen(from, to, 1)).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
+        refuses(&SET.replacen(from, to, 1), expected);
     }
     for (text, expected) in [
         ("", "s.toml: machines: found none, expected [small] and [big], or [[machines]]"),
@@ -115,8 +119,6 @@ fn mistakes_of_a_set_are_named_with_their_line() {
             "s.toml:4: small.name: expected none",
         ),
     ] {
-        let text = format!("schema = 1\nlisten = \"127.0.0.1:0\"\n{text}");
-        let error = parse(&text).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
+        refuses(&format!("schema = 1\nlisten = \"127.0.0.1:0\"\n{text}"), expected);
     }
 }
