@@ -169,8 +169,8 @@ def against(ours: Results, before: Results) -> Changes:
         table,
         tuple(only[0]),
         tuple(only[1]),
-        ours.verdict().sentences,
-        before.verdict().sentences,
+        mine.verdict.sentences,
+        theirs.verdict.sentences,
         has_assumed(ours.runs) or has_assumed(before.runs),
     )
 
@@ -190,7 +190,8 @@ class _Run:
             found = Side.of(row, pieces.get(tuple(row[name] for name in IDENTITY)))
             key = _key(row | {"set": row["_set"]}, keys)
             self.sides.setdefault(key, {})[_seed(row["set"])] = found
-        won = results.verdict().winners.with_columns(seedless())
+        self.verdict = results.verdict()
+        won = self.verdict.winners.with_columns(seedless())
         self.winners = {_key(row, keys)[:-1]: row["technique"] for row in won.to_dicts()}
 
 
