@@ -12,9 +12,10 @@ hw.open("halfwink-out/run-gating")  # the results again
 hw.capture("nginx")  # a trace of one's own, in nginx.hwt
 hw.record(["./program", "data.bin"])  # a program's user instructions, in program.hwt
 hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
+hw.compare("nginx", techniques=["tap", MyGate])  # a class of your own; see hw.policies
 
 Names of one subject are in its package: `halfwink.advice`, `calibrate`, `capture`, `live`,
-`models`, `runs`, `targets`.
+`models`, `policies`, `runs`, `targets`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from halfwink import capture
+    from halfwink import policies as policies
     from halfwink._core import __version__, techniques, worlds
     from halfwink.advice.advice import advise
     from halfwink.advice.day_advice import advise_day
@@ -126,11 +128,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "capture":
-        # A module that can be called.
+    if name in ("capture", "policies"):
         from importlib import import_module
 
-        return import_module("halfwink.capture")
+        return import_module(f"halfwink.{name}")
     return _found(name)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Packages whose public names belong to one subject.
-SUBJECTS = ("advice", "calibrate", "live", "models", "runs", "targets")
+SUBJECTS = ("advice", "calibrate", "live", "models", "policies", "runs", "targets")
 
 
 def lazily(

@@ -6,10 +6,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
+from typing import TYPE_CHECKING
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
+
+if TYPE_CHECKING:
+    from halfwink.policies.finding import Technique
+    from halfwink.policies.policy import AnyPolicy
 
 #: Values to set, by path.
 Settings = Mapping[str, object]
@@ -40,6 +45,33 @@ def names(given: str | Iterable[str] | None) -> list[str]:
     if given is None:
         return []
     return [given] if isinstance(given, str) else list(given)
+
+
+def technique_list(given: Technique | Iterable[Technique] | None) -> list[str] | None:
+    """Techniques as texts, one or several; None as it is. Classes of policies are found under their
+    texts from then on.
+
+    Raises:
+        HalfwinkError: a value is neither a text nor a policy.
+    """
+    if given is None or isinstance(given, str):
+        return None if given is None else [given]
+    # What is needed for classes takes long to import, and most comparisons have none.
+    listed = list(given) if isinstance(given, list | tuple) else None
+    if listed is not None and all(isinstance(each, str) for each in listed):
+        return [each for each in listed if isinstance(each, str)]
+    from halfwink.policies.finding import texts
+
+    return texts(given if listed is None else listed)
+
+
+def technique_text(given: Technique) -> str:
+    """A technique as text; see `technique_list`."""
+    if isinstance(given, str):
+        return given
+    from halfwink.policies.finding import named
+
+    return named(given)
 
 
 def chosen(technique: str, **parameters: object) -> str:
@@ -80,11 +112,32 @@ class Job:
         object.__setattr__(self, "set", pairs(self.set))
         object.__setattr__(self, "options", pairs(self.options))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles it with the classes of the caller's own that its technique names."""
+        fields = (self.world, self.workload, self.machine, self.technique)
+        whole = (*fields, self.set, self.options, self.mutant)
+        if "()" not in self.technique:
+            return Job, whole
+        from halfwink.policies.finding import given
+
+        return _with_classes, (whole, given(self.technique))
+
     def prepare(self) -> _core.PreparedJob:
         """Finds what the job names; raises HalfwinkError in one line if it cannot be."""
         return library(self.mutant).prepare(
             self.world, self.workload, self.machine, self.technique, self.set, self.options
         )
+
+
+def _with_classes(
+    whole: tuple[str, str, str, str, Pairs, Pairs, str | None], classes: list[type[AnyPolicy]]
+) -> Job:
+    """Returns a job, where the classes of its technique can be found from then on."""
+    from halfwink.policies.finding import named
+
+    for policy in classes:
+        named(policy)
+    return Job(*whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Writes a folder from which a user builds a policy of their own, as a WebAssembly module."""
+"""Writes what a policy of the user's own begins with: a folder from which a WebAssembly module is
+built, or a file in Python."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 COMMON = "common"
 #: Facts of a family that the common files quote.
 FACTS = "family.toml"
+#: Policies in Python, a file for each family, and the name of the class in each.
+PYTHON, CLASS = "python", "OwnPolicy"
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 LONGEST = 40
 
@@ -39,14 +42,7 @@ def new_policy(name: str, family: str, folder: Path | None = None) -> Path:
     Raises:
         HalfwinkError: the name or the family is wrong, or the folder is there already.
     """
-    if not NAME.fullmatch(name) or len(name) > LONGEST:
-        raise HalfwinkError(
-            f"policy `{name}`: expected up to {LONGEST} small letters, digits and hyphens, "
-            "as my-gate"
-        )
-    if family not in families():
-        *others, last = families()
-        raise HalfwinkError(f"family `{family}`: expected {', '.join(others)} or {last}")
+    _check(name, family)
     made = (folder or Path()) / name
     replaced = {"name": name, "crate": name.replace("-", "_")} | facts(family)
     sources = {
@@ -70,3 +66,33 @@ def new_policy(name: str, family: str, folder: Path | None = None) -> Path:
         shutil.rmtree(made, ignore_errors=True)
         raise HalfwinkError(f"{made}: {error.strerror}") from None
     return made
+
+
+def new_python_policy(name: str, family: str, folder: Path | None = None) -> Path:
+    """Writes a new file with a class, and returns it: ``my-gate`` is ``MyGate`` in ``my_gate.py``.
+
+    Raises:
+        HalfwinkError: the name or the family is wrong, or the file is there already.
+    """
+    _check(name, family)
+    made = (folder or Path()) / f"{name.replace('-', '_')}.py"
+    text = (TEMPLATES / PYTHON / f"{family}.py").read_text()
+    try:
+        with made.open("x") as file:
+            file.write(text.replace(CLASS, "".join(map(str.capitalize, name.split("-")))))
+    except FileExistsError:
+        raise HalfwinkError(f"{made}: is there already, expected a new file") from None
+    except OSError as error:
+        raise HalfwinkError(f"{made}: {error.strerror}") from None
+    return made
+
+
+def _check(name: str, family: str) -> None:
+    if not NAME.fullmatch(name) or len(name) > LONGEST:
+        raise HalfwinkError(
+            f"policy `{name}`: expected up to {LONGEST} small letters, digits and hyphens, "
+            "as my-gate"
+        )
+    if family not in families():
+        *others, last = families()
+        raise HalfwinkError(f"family `{family}`: expected {', '.join(others)} or {last}")

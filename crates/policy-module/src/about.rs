@@ -28,11 +28,13 @@ struct Number {
 }
 
 /// A family, as modules speak of it.
-pub(crate) struct Family {
+pub struct Family {
     /// Name that `halfwink list techniques` has for it.
     pub name: &'static str,
     /// Names of its events, as logs have them.
     pub events: &'static [&'static str],
+    /// Names of its actions, as logs have them.
+    pub actions: &'static [&'static str],
     /// Events among them that are questions: each module is sent them.
     pub questions: &'static [&'static str],
 }

@@ -2,12 +2,15 @@
 
 use std::sync::OnceLock;
 
+use halfwink_policy::record::Fields;
 use wasmi::{
     CompilationMode, Config, EnforcedLimits, Engine, Linker, Memory, Module, Store, StoreLimits,
     StoreLimitsBuilder, TrapCode, TypedFunc,
 };
 
+use crate::about::Family;
 use crate::block::{Block, ABI, BYTES};
+use crate::code::{Code, Started};
 
 /// Most memory of a policy, in bytes. Each core has a policy of its own.
 pub const MOST_MEMORY: usize = 4 << 20;
@@ -98,6 +101,12 @@ impl Compiled {
     }
 }
 
+impl Code for Compiled {
+    fn start(&self, _family: &Family) -> Result<Box<dyn Started>, String> {
+        Ok(Box::new(self.instance()?))
+    }
+}
+
 /// A module with a memory of its own.
 pub(crate) struct Instance {
     store: Store<StoreLimits>,
@@ -128,25 +137,34 @@ impl Instance {
     }
 
     /// Returns its block, as the last call left it.
-    pub(crate) fn block(&self) -> Block<&[u8]> {
+    fn block(&self) -> Block<&[u8]> {
         Block(&self.memory.data(&self.store)[self.block..self.block + BYTES])
     }
+}
 
-    /// Sets the parameters, before the first call.
-    pub(crate) fn begin(&mut self, parameters: &[f64]) {
+impl Started for Instance {
+    fn begin(&mut self, parameters: &[f64]) {
         self.block_mut().begin(parameters);
     }
 
-    /// Calls it with an event.
-    ///
-    /// # Errors
-    /// If it traps or uses up its fuel.
-    pub(crate) fn call(&mut self, now: u64, event: u64, fields: &[u64]) -> Result<(), String> {
+    fn call(&mut self, now: u64, event: u64, fields: &[u64]) -> Result<(), String> {
         self.block_mut().event(now, event, fields);
         let left = self.store.get_fuel().map_err(|e| one_line(&e))?;
         let fuel = (left + FUEL_PER_CALL).min(MOST_FUEL);
         self.store.set_fuel(fuel).map_err(|e| one_line(&e))?;
         self.decide.call(&mut self.store, ()).map_err(|e| told(&e))
+    }
+
+    fn timer(&self) -> u64 {
+        self.block().timer()
+    }
+
+    fn count(&self) -> u64 {
+        self.block().count()
+    }
+
+    fn action(&self, n: usize) -> (u64, Fields) {
+        self.block().action(n)
     }
 }
 

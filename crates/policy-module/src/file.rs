@@ -8,6 +8,7 @@ use halfwink_techniques::{Availability, Available, Error, Technique};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::about::{kept, About};
+use crate::code::{self, Code, Found};
 use crate::engine::Compiled;
 use crate::families::FAMILIES;
 use crate::played::Opened;
@@ -15,19 +16,52 @@ use crate::played::Opened;
 /// Most bytes of a module.
 pub const MOST_BYTES: u64 = 1 << 20;
 
+/// The end of names that are modules.
+const MODULE: &str = ".wasm";
+
 /// Rows of the modules that were read, one for each path and content. They are never dropped, since
 /// choices refer to them.
 static ROWS: Mutex<Vec<&'static Technique>> = Mutex::new(Vec::new());
 
-/// Reads the module of this path into a row. It is read each time, so that another content under
-/// the same name is another technique.
+/// Reads the module of this path into a row, or what an interpreter finds under the name. It is
+/// read each time, so that another content under the same name is another technique. With a
+/// `digest` it must have that content.
 ///
 /// # Errors
-/// If it cannot be read, or is no policy that can be played.
-pub(crate) fn load(path: &str) -> Result<&'static Technique, Error> {
-    let bytes = read_input(Path::new(path), &Budget::new(MOST_BYTES))
-        .map_err(|error| Error::Usage(error.to_string()))?;
-    let digest = format!("{:032x}", xxh3_128(&bytes));
+/// If it cannot be read, is of another content, or is no policy that can be played.
+pub(crate) fn load(path: &str, digest: &str) -> Result<&'static Technique, Error> {
+    let wrong = |problem: String| Error::Usage(format!("{path}: {problem}"));
+    if path.ends_with(MODULE) {
+        let bytes = read_input(Path::new(path), &Budget::new(MOST_BYTES))
+            .map_err(|error| Error::Usage(error.to_string()))?;
+        let found = format!("{:032x}", xxh3_128(&bytes));
+        if !digest.is_empty() && digest != found {
+            return Err(wrong(changed(digest, &found)));
+        }
+        return kept_or(path, found, || {
+            let compiled = Compiled::new(&bytes)?;
+            let about = compiled.instance()?.about()?.to_owned();
+            Ok((about, Box::new(compiled) as Box<dyn Code>))
+        })
+        .map_err(wrong);
+    }
+    // An interpreter may have a lock of its own: nothing is locked here while it is asked.
+    let Found { digest, about, code } = code::open(path, digest).map_err(wrong)?;
+    kept_or(path, digest, || Ok((about, code))).map_err(wrong)
+}
+
+/// Says that a file has another content than it must have.
+#[must_use]
+pub fn changed(expected: &str, found: &str) -> String {
+    format!("its content has changed: expected {expected}, found {found}")
+}
+
+/// Returns the row of this path and content, which is made if there is none yet.
+fn kept_or(
+    path: &str,
+    digest: String,
+    made: impl FnOnce() -> Result<(String, Box<dyn Code>), String>,
+) -> Result<&'static Technique, String> {
     let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
     let same = |row: &&&Technique| {
         row.name == path && row.module.is_some_and(|module| module.digest() == digest)
@@ -35,12 +69,10 @@ pub(crate) fn load(path: &str) -> Result<&'static Technique, Error> {
     if let Some(row) = rows.iter().find(same) {
         return Ok(row);
     }
-    let wrong = |problem: String| Error::Usage(format!("{path}: {problem}"));
-    let compiled = Compiled::new(&bytes).map_err(wrong)?;
-    let about = compiled.instance().map_err(wrong)?;
+    let (about, code) = made()?;
     let families = FAMILIES.map(|playable| &playable.family);
-    let about = About::read(about.about().map_err(wrong)?, families).map_err(wrong)?;
-    let row = Box::leak(Box::new(row(Opened { path: kept(path), digest, compiled, about })));
+    let about = About::read(&about, families)?;
+    let row = Box::leak(Box::new(row(Opened { path: kept(path), digest, code, about })));
     rows.push(row);
     Ok(row)
 }

@@ -10,14 +10,16 @@ use halfwink_units::Time;
 
 use crate::about::About;
 use crate::block::{ACTIONS, MOST_ACTIONS};
-use crate::engine::{Compiled, Instance};
+use crate::code::{Code, Started};
 
-/// Numbers of the inputs that are no events of a family; those follow.
-const START: u64 = 0;
-const TIMER: u64 = 1;
-const FIRST_EVENT: u64 = 2;
+/// Number of the first input, in which a policy is told of its machine.
+pub const START: u64 = 0;
+/// Number of a timer that rings.
+pub const TIMER: u64 = 1;
+/// Number of the first kind of event of a family.
+pub const FIRST_EVENT: u64 = 2;
 /// Number of the call that fetches the actions which did not fit into the block.
-const MORE: u64 = u64::MAX;
+pub const MORE: u64 = u64::MAX;
 
 /// A module that was read.
 pub(crate) struct Opened {
@@ -26,7 +28,7 @@ pub(crate) struct Opened {
     /// Digest of its content.
     pub digest: String,
     /// The module, translated once for all cores.
-    pub compiled: Compiled,
+    pub code: Box<dyn Code>,
     /// The description that the module gives.
     pub about: About,
 }
@@ -81,7 +83,7 @@ pub(crate) struct Played<T: Told> {
     /// The choice in which a fault is noted.
     choice: Choice,
     /// The module with a memory of its own; none after a fault.
-    instance: Option<Instance>,
+    instance: Option<Box<dyn Started>>,
     told: T,
     timer: Option<Time>,
     requested: VecDeque<T::Action>,
@@ -105,7 +107,7 @@ impl<T: Told> Played<T> {
             requested: VecDeque::with_capacity(ACTIONS),
             calls: 0,
         };
-        match module.compiled.instance() {
+        match module.code.start(module.about.family) {
             Ok(mut instance) => {
                 let parameters = module.about.parameters.iter();
                 let values: Vec<f64> = parameters.map(|p| choice.number(p.name)).collect();
@@ -136,19 +138,19 @@ impl<T: Told> Played<T> {
     /// Takes the timer and the actions that a call left in the block.
     fn take(&mut self, now: Time, event: u64) -> Result<(), String> {
         let Some(instance) = &mut self.instance else { return Ok(()) };
-        let timer = Time(instance.block().timer());
+        let timer = Time(instance.timer());
         self.timer = (timer < Time::NEVER).then_some(timer);
         // A timer that rings again at once would ring for ever.
         if timer < now || timer == now && event == TIMER {
             return Err(format!("set its timer to {timer}, expected a time to come"));
         }
-        let mut left = instance.block().count();
+        let mut left = instance.count();
         if left > MOST_ACTIONS as u64 {
             return Err(format!("requested {left} actions, expected {MOST_ACTIONS} at most"));
         }
         loop {
             for n in 0..left.min(ACTIONS as u64) as usize {
-                let (kind, fields) = instance.block().action(n);
+                let (kind, fields) = instance.action(n);
                 let action = action(kind, &fields)?;
                 self.told.check(&action)?;
                 self.requested.push_back(action);
@@ -158,7 +160,7 @@ impl<T: Told> Played<T> {
                 return Ok(());
             }
             instance.call(now.0, MORE, &[])?;
-            let (timer, found) = (Time(instance.block().timer()), instance.block().count());
+            let (timer, found) = (Time(instance.timer()), instance.count());
             if found != left {
                 return Err(format!("had {found} more actions, expected {left}"));
             }

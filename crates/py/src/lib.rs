@@ -9,6 +9,7 @@ mod laws;
 mod library;
 mod pdn;
 mod planning;
+mod policies;
 mod resctrl;
 mod router;
 mod sample;
@@ -32,6 +33,7 @@ create_exception!(halfwink._core, Interrupted, PyException, "The run was stopped
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    policies::install();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HalfwinkError", py.get_type::<HalfwinkError>())?;
     module.add("RunError", py.get_type::<RunError>())?;
@@ -54,6 +56,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(server::day_load, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     module.add_function(wrap_pyfunction!(idle::idle, module)?)?;
+    module.add_function(wrap_pyfunction!(policies::leave_policies, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
     module.add_function(wrap_pyfunction!(inputs::read_input, module)?)?;
     resctrl::register(module)?;

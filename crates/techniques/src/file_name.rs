@@ -1,14 +1,16 @@
-//! Names of techniques that are files: `./my-gate.wasm`, or with the digest of the content that it
-//! must have, `./my-gate.wasm@1f0c...`.
+//! Names of techniques that are policies of the user's own: the file of a module
+//! (`./my-gate.wasm`) or of a class (`./my_gate.py`), or a class itself (`MyGate()`); or with the
+//! digest of the content that it must have, `./my-gate.wasm@1f0c...`.
 
-/// The end of names that are files with a policy.
-const SUFFIX: &str = ".wasm";
+/// The ends of names that are policies of the user's own.
+const SUFFIXES: [&str; 3] = [".wasm", ".py", "()"];
 /// Between a path and a digest.
 const DIGEST: char = '@';
 
-/// True if a technique's name is a file with a policy.
+/// True if a technique's name is a policy of the user's own.
 pub(crate) fn is_file(name: &str) -> bool {
-    split(name).0.ends_with(SUFFIX)
+    let path = split(name).0;
+    SUFFIXES.into_iter().any(|suffix| path.ends_with(suffix))
 }
 
 /// Splits a name into its path and its digest, which is empty where none is given.

@@ -213,8 +213,8 @@ pub trait Module: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Reads the file of this path into a row.
-pub type Loader = fn(path: &str) -> Result<&'static Technique, Error>;
+/// Reads the file of this path into a row; with a digest, it must have that content.
+pub type Loader = fn(path: &str, digest: &str) -> Result<&'static Technique, Error>;
 
 static LOADER: OnceLock<Loader> = OnceLock::new();
 
@@ -232,12 +232,7 @@ fn row_of_file(world: &str, name: &str) -> Result<&'static Technique, Error> {
         let message = format!("{path}: this program plays no policies from files, only named ones");
         return Err(Error::Usage(message));
     };
-    let technique = load(path)?;
-    let found = technique.module.map_or("", Module::digest);
-    if !digest.is_empty() && digest != found {
-        let message = format!("{path}: its content has changed: expected {digest}, found {found}");
-        return Err(Error::Usage(message));
-    }
+    let technique = load(path, digest)?;
     if !technique.worlds.contains(&world) {
         let (family, worlds) = (technique.family, technique.worlds.join(", "));
         return Err(Error::Usage(format!(

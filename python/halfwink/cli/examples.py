@@ -47,7 +47,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("--log times.csv --unit ms", "from response times, one a line"),
     ),
     "sample": (("nginx -t tap --windows 50", "fifty windows, and how sure that is"),),
-    "new-policy": (("my-gate --family gating", "a folder my-gate with sources and a Makefile"),),
+    "new-policy": (
+        ("my-gate --family gating", "a folder my-gate with sources and a Makefile"),
+        ("my-gate --language python", "a file my_gate.py with a class"),
+    ),
     "check-policy": (
         ("tap", "each law of its family, kept or broken"),
         ("./my-gate.wasm --seeds 10000", "a policy of your own, under more random events"),

@@ -120,7 +120,7 @@ COMMANDS = {
     ),
     "new-policy": (
         "own_policy:new",
-        "Write a folder that builds a policy of your own, as a WebAssembly module.",
+        "Write what a policy of your own begins with.",
     ),
     "check-policy": (
         "own_policy:check",

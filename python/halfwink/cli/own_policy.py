@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from halfwink.cli.console import out
-from halfwink.new_policy import facts, new_policy
+from halfwink.new_policy import facts, new_policy, new_python_policy
 from halfwink.runs.laws import SECONDS, SEEDS, check_policy
 
 EXIT_BROKEN = 1
@@ -16,17 +16,27 @@ EXIT_BROKEN = 1
 def new(
     name: str,
     family: Annotated[str, Parameter(name=["-f", "--family"])] = "gating",
+    *,
+    language: Annotated[Literal["rust", "python"], Parameter(name=["-l", "--language"])] = "rust",
 ) -> int:
-    """Write a folder that builds a policy of your own, as a WebAssembly module.
+    """Write what a policy of your own begins with.
 
     Parameters
     ----------
     name
-        Name of the policy and of the new folder: small letters, digits and hyphens.
+        Name of the policy: small letters, digits and hyphens.
     family
         Kind of decision: gating (when a core sleeps), scaling (how many cores of a router forward,
         and how they wait) or steering (which of two machines serves, and which sleeps).
+    language
+        rust: a folder that builds a WebAssembly module, which plays faster (the same in C beside
+        it). python: a file with a class, which needs no build.
     """
+    if language == "python":
+        file = new_python_policy(name, family)
+        out.print(f"{file} holds the policy. Change it; then:\n", markup=False)
+        out.print(f"    halfwink compare {facts(family)['compare']}./{file}", markup=False)
+        return 0
     made = new_policy(name, family)
     out.print(f"{made}/ holds the policy: change src/lib.rs. Then, in that folder:", markup=False)
     out.print()
@@ -49,7 +59,7 @@ def check(
     Parameters
     ----------
     technique
-        A file with a policy, or a listed technique of gating, scaling or steering.
+        A file with a policy (.wasm or .py), or a listed technique of gating, scaling or steering.
     world
         The world of the technique, if several have one of this name: chip, router, server.
     seeds

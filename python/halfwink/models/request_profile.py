@@ -15,19 +15,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
-from halfwink.jobs import names
+from halfwink.jobs import technique_list
 from halfwink.library import library, root, trace_file
 from halfwink.models.preheat import simulate
 from halfwink.models.service import cumulative
 from halfwink.results.results import Results
 from halfwink.runs.comparison import BASELINE, NODE, WORLD, compare
+
+if TYPE_CHECKING:
+    from halfwink.policies.finding import Technique
 
 #: With more requests under way in the mean than this, latencies hold waits for others.
 ALONE = 0.2
@@ -214,7 +217,7 @@ def profile(
     workload: str,
     *,
     core: str = "golden-cove",
-    techniques: str | Sequence[str] = WITHIN,
+    techniques: Technique | Sequence[Technique] = WITHIN,
     name: str | None = None,
     instructions: int | None = None,
     out: Path | str | None = None,
@@ -242,7 +245,7 @@ def profile(
     """
     kind = core_of(core)
     machine = f"{kind}-1"
-    within = _within(names(techniques))
+    within = _within(technique_list(techniques) or ())
     _check_requests(workload)
     warm = compare(
         workload,
@@ -311,7 +314,7 @@ def _within(techniques: Sequence[str]) -> list[str]:
         return []
     known = sorted(t["name"] for t in _core.techniques() if {WORLD, NODE} <= {*t["worlds"]})
     for part in (part for name in techniques for part in name.split("+")):
-        if part.partition(":")[0].partition("@")[0].endswith(".wasm"):
+        if part.partition(":")[0].partition("@")[0].endswith((".wasm", ".py", "()")):
             library().identity(NODE, part)
         elif part.partition(":")[0] not in known:
             raise HalfwinkError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import Job, Settings, names, pairs
+from halfwink.jobs import Job, Settings, names, pairs, technique_list
 from halfwink.library import declared, machines, root
 from halfwink.library import workloads as services
 from halfwink.results.relate import family_of
@@ -24,6 +24,8 @@ from halfwink.runs.studies import keep, run_all
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from halfwink.policies.finding import Technique
 
 #: Stands for the techniques that one reason leaves out.
 _THEM = "\0"
@@ -97,7 +99,7 @@ def _asked(wanted: str | Sequence[str] | None, world: str) -> list[str]:
 def compare(
     workloads: str | Sequence[str],
     *,
-    techniques: str | Sequence[str] | None = None,
+    techniques: Technique | Sequence[Technique] | None = None,
     machine: str | None = None,
     world: str | None = None,
     set: Settings | None = None,
@@ -114,10 +116,11 @@ def compare(
 
     Args:
         workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``).
-        techniques: names, with parameters (``tap:wake=last``). Of ``all``, or ``all-FAMILY``, those
-            that the machine can play. If none are given: ``ONE_OF_EACH`` on a chip, ``ON_A_NODE``
-            on a server of today, all in other worlds, as far as the machine and the service's
-            profile know them. The baseline always runs.
+        techniques: names, with parameters (``tap:wake=last``), or policies of your own
+            (`halfwink.policies`): a class, or an object for other parameters. Of ``all``, or
+            ``all-FAMILY``, those that the machine can play. If none are given: ``ONE_OF_EACH`` on a
+            chip, ``ON_A_NODE`` on a server of today, all in other worlds, as far as the machine and
+            the service's profile know them. The baseline always runs.
         machine: name, with a number of cores (``ev6-16``), or a file.
         world: world whose workloads, machines and techniques these are. If none is given: a server
             of today (``node``) for a service with a profile, else the chip (:func:`default_world`).
@@ -136,10 +139,10 @@ def compare(
         HalfwinkError: a name or value that cannot be, in one line.
         RunError: a run failed.
     """
-    asked = names(workloads)
+    asked, wanted = names(workloads), technique_list(techniques)
     if world is None:
         on_a_chip = instructions is not None or timeline_ns is not None
-        world = default_world(asked, techniques, machine, loads, set, on_a_chip=on_a_chip)
+        world = default_world(asked, wanted, machine, loads, set, on_a_chip=on_a_chip)
     named = at_loads(asked, names(loads) or usual_loads(asked, world), world)
     if not named:
         raise HalfwinkError("no workload was named")
@@ -148,16 +151,15 @@ def compare(
         options["instructions"] = instructions
     if timeline_ns is not None:
         options["timeline_ns"] = "..".join(map(str, timeline_ns))
-    chosen = technique_names(techniques, world)
+    chosen = technique_names(wanted, world)
     on = machine or default_machine(world)
     jobs = [
         Job(world, workload, on, technique, pairs(set), pairs(options))
         for workload in named
         for technique in chosen
     ]
-    wanted = names(techniques)
     if not wanted or any(map(_is_group, wanted)):
-        jobs = _playable(jobs, wanted)
+        jobs = _playable(jobs, wanted or ())
         chosen = list(dict.fromkeys(job.technique for job in jobs))
     folder = place(out) if out is not None else None
     store = RunStore(folder / "runs") if folder is not None else None

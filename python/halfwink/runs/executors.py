@@ -136,6 +136,8 @@ class LocalExecutor:
                 with lock:
                     for control, _ in running.values():
                         control.stop()
+                # A policy in Python may never return.
+                _core.leave_policies(Left)
                 with suppress(Empty):
                     ended.get(timeout=0.1)
 
@@ -166,6 +168,10 @@ class LocalExecutor:
                 look()
         finally:
             unless_interrupted(stop)
+
+
+class Left(BaseException):
+    """The run was stopped while a policy in Python decided."""
 
 
 def unless_interrupted(end: Callable[[], None]) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.jobs import technique_text
 from halfwink.library import library
+
+if TYPE_CHECKING:
+    from halfwink.policies.finding import Technique
 
 #: Seeds of a check, and seconds after which no further one begins.
 SEEDS = 1000
@@ -49,7 +54,7 @@ class Law:
 
 
 def check_policy(
-    technique: str,
+    technique: Technique,
     *,
     world: str | None = None,
     seeds: int = SEEDS,
@@ -58,7 +63,8 @@ def check_policy(
     """Checks the laws of a policy's family under random events that its world could send.
 
     Args:
-        technique: a listed technique, or the file of a module; with parameters, if wanted.
+        technique: a listed technique, the file of a module or of a class, or a class itself; with
+            parameters, if wanted.
         world: the world of the technique, if several have one of this name.
         seeds: number of event sequences. Every other one has late and lost messages.
         seconds: time after which no further sequence begins.
@@ -71,7 +77,7 @@ def check_policy(
             f"seeds={seeds}, seconds={seconds}: expected 2 seeds or more, and up to 86400 seconds"
         )
     try:
-        checked = _core.check_policy(library(), technique, world, seeds, seconds)
+        checked = _core.check_policy(library(), technique_text(technique), world, seeds, seconds)
     except _core.HalfwinkError as error:
         raise HalfwinkError(str(error)) from None
     return [

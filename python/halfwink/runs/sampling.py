@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import Settings, pairs
+from halfwink.jobs import Settings, pairs, technique_list
 from halfwink.library import library
 from halfwink.native import stoppable
 from halfwink.results import cold_start
@@ -21,6 +21,8 @@ from halfwink.runs.comparison import technique_names
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from halfwink.policies.finding import Technique
 
 #: One core: others are not sampled.
 MACHINE = "ev6-1"
@@ -85,7 +87,7 @@ class Sample:
 def sample(
     workload: str,
     *,
-    techniques: str | Sequence[str] | None = None,
+    techniques: Technique | Sequence[Technique] | None = None,
     machine: str = MACHINE,
     set: Settings | None = None,
     windows: int | None = None,
@@ -139,6 +141,8 @@ def sample(
     if precision_pct is not None and not 0 < precision_pct <= 100:
         raise HalfwinkError(f"precision {precision_pct:g} %: expected more than 0, at most 100")
 
+    wanted = technique_list(techniques)
+
     def work(control: _core.RunControl) -> dict[str, Any]:
         return _core.sample(
             library(),
@@ -146,7 +150,7 @@ def sample(
             workload,
             machine,
             pairs(set),
-            technique_names(techniques or TECHNIQUES),
+            technique_names(wanted or TECHNIQUES),
             unit=unit,
             warm_up=warm_up,
             windows=windows,

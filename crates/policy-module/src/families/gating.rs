@@ -9,7 +9,12 @@ use crate::about::{About, Family};
 use crate::played::{Played, Told};
 
 pub(crate) const FAMILY: Playable = Playable {
-    family: Family { name: "gating", events: <Event as Record>::KINDS, questions: &[] },
+    family: Family {
+        name: "gating",
+        events: <Event as Record>::KINDS,
+        actions: <Action as Record>::KINDS,
+        questions: &[],
+    },
     needs: "build the policy into hardware or a kernel",
     // A server of today has what the policy changes within requests, from a profile. Halts are its
     // governor's.

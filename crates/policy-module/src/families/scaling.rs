@@ -13,7 +13,12 @@ use crate::about::Family;
 use crate::played::{Played, Told};
 
 pub(crate) const FAMILY: Playable = Playable {
-    family: Family { name: "scaling", events: <Event as Record>::KINDS, questions: &["empty"] },
+    family: Family {
+        name: "scaling",
+        events: <Event as Record>::KINDS,
+        actions: <Action as Record>::KINDS,
+        questions: &["empty"],
+    },
     needs: "build the policy into a forwarder",
     worlds: |_| &["router"],
     make: |_| Make::Scaling(build),

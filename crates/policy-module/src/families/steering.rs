@@ -14,7 +14,12 @@ use crate::about::Family;
 use crate::played::{Played, Told};
 
 pub(crate) const FAMILY: Playable = Playable {
-    family: Family { name: "steering", events: <Event as Record>::KINDS, questions: &["arrive"] },
+    family: Family {
+        name: "steering",
+        events: <Event as Record>::KINDS,
+        actions: <Action as Record>::KINDS,
+        questions: &["arrive"],
+    },
     needs: "build the policy into a proxy before two machines",
     worlds: |_| &["server"],
     make: |_| Make::Steering(Row::Of(build)),

@@ -1,0 +1,69 @@
+//! Code of a user's file, and the policies that it is started as.
+
+use std::sync::OnceLock;
+
+use halfwink_policy::record::Fields;
+
+use crate::about::Family;
+
+/// Code of a policy, read once for all who play it.
+pub trait Code: Send + Sync {
+    /// Starts a policy with a memory of its own.
+    ///
+    /// # Errors
+    /// What is wrong, as the end of a sentence about the file.
+    fn start(&self, family: &Family) -> Result<Box<dyn Started>, String>;
+}
+
+/// A policy that was started. It is called with an event, and keeps its timer and the actions that
+/// it requests until the next call.
+pub trait Started: Send {
+    /// Sets the parameters, before the first call.
+    fn begin(&mut self, parameters: &[f64]);
+
+    /// Calls it with an event: `START`, `TIMER`, `MORE`, or a kind of its family behind them.
+    ///
+    /// # Errors
+    /// What it did wrong, as the end of a sentence about it.
+    fn call(&mut self, now: u64, event: u64, fields: &[u64]) -> Result<(), String>;
+
+    /// Returns the time of its timer in picoseconds; all ones if it is off.
+    fn timer(&self) -> u64;
+
+    /// Returns how many actions it has not handed over yet.
+    fn count(&self) -> u64;
+
+    /// Returns the number and the fields of one of the first `ACTIONS` of them.
+    fn action(&self, n: usize) -> (u64, Fields);
+}
+
+/// Code that an interpreter of the embedding program found under a name.
+pub struct Found {
+    /// Digest of the content, in hexadecimal digits.
+    pub digest: String,
+    /// Description that the code gives of itself, as modules do.
+    pub about: String,
+    /// The code of the policy.
+    pub code: Box<dyn Code>,
+}
+
+/// Finds the code of a name that is no module. `digest` is that which its content must have; empty
+/// if any will do. Nothing of another content is run.
+pub type Opener = fn(name: &str, digest: &str) -> Result<Found, String>;
+
+static OPENER: OnceLock<Opener> = OnceLock::new();
+
+/// Sets what opens names that are no modules: a program with an interpreter of its own has it.
+pub fn set_opener(opener: Opener) {
+    // A second library of the same process sets the same one.
+    let _ = OPENER.set(opener);
+}
+
+/// Opens a name that is no module.
+///
+/// # Errors
+/// If there is no interpreter, or nothing that can be played under the name.
+pub(crate) fn open(name: &str, digest: &str) -> Result<Found, String> {
+    let opener = OPENER.get().ok_or("policies in Python are played from Python only")?;
+    opener(name, digest)
+}

@@ -1,0 +1,31 @@
+"""Policies of your own as Python classes, one module for each family (`docs/own-policy.md`)."""
+
+from __future__ import annotations
+
+from halfwink.exports import lazily
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from halfwink.policies.gating import Gating
+    from halfwink.policies.policy import MS as MS
+    from halfwink.policies.policy import NS as NS
+    from halfwink.policies.policy import US as US
+    from halfwink.policies.policy import Parameter, Policy
+    from halfwink.policies.policy import S as S
+    from halfwink.policies.scaling import Scaling
+    from halfwink.policies.steering import Steering
+
+__all__ = ["Gating", "Parameter", "Policy", "Scaling", "Steering"]
+#: Module of each name, and of the units of time.
+_HOMES = {
+    "Gating": "policies.gating",
+    "MS": "policies.policy",
+    "NS": "policies.policy",
+    "Parameter": "policies.policy",
+    "Policy": "policies.policy",
+    "S": "policies.policy",
+    "Scaling": "policies.scaling",
+    "Steering": "policies.steering",
+    "US": "policies.policy",
+}
+__getattr__ = lazily(__name__, _HOMES)

@@ -1,0 +1,204 @@
+"""Finds policies in Python: the class of a file, or a class that a caller handed over."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import marshal
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TypeAlias, TypeGuard
+
+from halfwink import inputs
+from halfwink.errors import HalfwinkError
+from halfwink.policies.policy import AnyPolicy, Policy, about, parameters_of
+
+#: Most bytes of a file with a policy, as of a module.
+MOST_BYTES = 1 << 20
+#: The end of names of files, and of classes that were handed over.
+FILE, CLASS = ".py", "()"
+
+#: A technique: its name, or a policy of the caller's own.
+Technique: TypeAlias = "str | AnyPolicy | type[AnyPolicy]"
+
+#: Classes that were handed over, by their names as techniques. A later one of a name replaces it.
+_given: dict[str, type[AnyPolicy]] = {}
+#: Held while a file runs: another thread shall not find half of its names.
+_running = threading.RLock()
+
+
+def named(technique: Technique) -> str:
+    """Returns a technique as text, ``MyGate():after_us=5``; the class is found under it later.
+
+    Raises:
+        HalfwinkError: the value is neither a text nor a policy.
+    """
+    if isinstance(technique, str):
+        return technique
+    policy = technique if isinstance(technique, type) else type(technique)
+    if not is_policy(policy):
+        raise HalfwinkError(f"technique {technique!r}: expected a name or a policy")
+    name = f"{policy.__name__}{CLASS}"
+    _given[name] = policy
+    if isinstance(technique, type):
+        return name
+    values = vars(technique)
+    written = [f"{p.name}={values[p.name]!r}" for p in parameters_of(policy) if p.name in values]
+    return f"{name}:{','.join(written)}" if written else name
+
+
+def texts(techniques: Technique | Iterable[Technique]) -> list[str]:
+    """Returns techniques as texts, one or several.
+
+    Raises:
+        HalfwinkError: two classes have one name, or see :func:`named`.
+    """
+    if isinstance(techniques, str | type | Policy):
+        techniques = [techniques]
+    found: dict[str, object] = {}
+    written: list[str] = []
+    for technique in techniques:
+        written.append(text := named(technique))
+        if not isinstance(technique, str):
+            policy = _given[name := text.partition(":")[0]]
+            if found.setdefault(name, policy) is not policy:
+                raise HalfwinkError(f"two classes are named {policy.__name__}: rename one")
+    return written
+
+
+def is_policy(value: object) -> TypeGuard[type[AnyPolicy]]:
+    """Tells whether a value is a class of policies of some family."""
+    return isinstance(value, type) and issubclass(value, Policy) and hasattr(value, "family")
+
+
+def given(technique: str) -> list[type[AnyPolicy]]:
+    """Returns the classes that a technique names: what travels with a job to other processes."""
+    if CLASS not in technique:
+        return []
+    parts = (part.partition(":")[0].partition("@")[0] for part in technique.split("+"))
+    return [_given[part] for part in parts if part in _given]
+
+
+def find(name: str, digest: str) -> tuple[str, str, type[AnyPolicy]]:
+    """Returns the digest, the description and the class of a technique; called by the native
+    module. With a ``digest`` the content must have it. Nothing of another content is run.
+
+    Raises:
+        HalfwinkError: there is none, or it is no policy.
+    """
+    if name.endswith(CLASS):
+        policy = _given.get(name)
+        if policy is None:
+            raise HalfwinkError("no such class was handed over in this process: name its file")
+        found = _digest_of(policy)
+        _compare(digest, found)
+    else:
+        text = inputs.read_text(name, MOST_BYTES)
+        found = _digest(text.encode())
+        _compare(digest, found)
+        with _running:
+            policy = _class_of(name, text, found)
+    return found, about(policy), policy
+
+
+def _compare(expected: str, found: str) -> None:
+    if expected and expected != found:
+        raise HalfwinkError(f"its content has changed: expected {expected}, found {found}")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _class_of(name: str, text: str, digest: str) -> type[AnyPolicy]:
+    """Runs a file, unless this content was run already, and returns the one policy in it."""
+    path = Path(name).expanduser().resolve()
+    # A module of its own for each path and content: classes of an earlier content stay what they
+    # were.
+    module_name = f"halfwink_policy_{_digest(f'{path}@{digest}'.encode())}"
+    module = sys.modules.get(module_name)
+    if module is None:
+        module = _run(module_name, path, text)
+    own = [
+        value
+        for value in vars(module).values()
+        if is_policy(value) and value.__module__ == module_name
+    ]
+    if len(own) != 1:
+        classes = ", ".join(each.__name__ for each in own) or "none"
+        raise HalfwinkError(f"has the policies: {classes}; expected one class of a family")
+    return own[0]
+
+
+def _run(module_name: str, path: Path, text: str) -> ModuleType:
+    module = ModuleType(module_name)
+    module.__file__ = str(path)
+    sys.modules[module_name] = module
+    # As for a script: what lies beside it can be imported.
+    sys.path.insert(0, str(path.parent))
+    try:
+        exec(compile(text, str(path), "exec"), vars(module))
+    except BaseException as error:
+        del sys.modules[module_name]
+        if isinstance(error, Exception):
+            raise HalfwinkError(said(error, str(path))) from error
+        raise
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def said(error: BaseException, path: str | None) -> str:
+    """Returns an error of a user's file in one line, with the last line of the file that it passed.
+
+    ``raised ZeroDivisionError at my_gate.py:12: division by zero``
+    """
+    line = None
+    if isinstance(error, SyntaxError):
+        line = error.lineno
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    where = f" at {Path(path).name}:{line}" if path and line else ""
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    message = " ".join(message.split())
+    return f"raised {type(error).__name__}{where}" + (f": {message}" if message else "")
+
+
+def said_by(error: BaseException, policy: type) -> str:
+    """Returns what a policy raised, see :func:`said`; called by the native module."""
+    return said(error, _file_of(policy))
+
+
+def _file_of(policy: type) -> str | None:
+    """Returns the file in which a class was defined; None if it was not in a file."""
+    try:
+        return inspect.getsourcefile(policy)
+    except (TypeError, OSError):
+        return None
+
+
+def _digest_of(policy: type) -> str:
+    """Returns the digest of a class that was handed over: of its whole file, since what it calls
+    may stand there, or else of its own code."""
+    path = _file_of(policy)
+    if path is not None and Path(path).is_file():
+        return _digest(Path(path).read_bytes() + policy.__qualname__.encode())
+    parts: list[object] = [about(policy)]
+    for base in policy.__mro__:
+        if base.__module__ == policy.__module__:
+            for name, value in sorted(vars(base).items(), key=lambda item: item[0]):
+                code = getattr(value, "__code__", None)
+                parts += [name, _plain(code) if isinstance(code, CodeType) else repr(value)]
+    return _digest(marshal.dumps(tuple(map(str, parts))))
+
+
+def _plain(code: CodeType) -> str:
+    """Returns code without the places where it stands."""
+    constants = [_plain(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, constants))

@@ -1,0 +1,153 @@
+"""Listed policies written anew in Python: they decide as the native ones do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halfwink.policies import US, Gating, Scaling, Steering, gating, scaling, steering
+
+
+class IdleGate(Gating):
+    """Gates while the OS has halted the core."""
+
+    events = (gating.IdleBegin, gating.IdleEnd)
+
+    def on_event(self, now: int, event: gating.Event) -> gating.Action:
+        return gating.Gate() if isinstance(event, gating.IdleBegin) else gating.Wake()
+
+
+PATIENCE = 20 * US
+
+
+@dataclass
+class Entry:
+    """An access that is on its way; `earliest` is None while nothing is known."""
+
+    line: int
+    earliest: int | None
+    since: int
+
+
+class Tap(Gating):
+    """Gates for as long as memory promises that nothing comes (Strong 2013, Sec 2.3.4)."""
+
+    def on_start(self, start: gating.Start) -> None:
+        self.start = start
+        self.lead = start.wake_up + start.restore
+        self.table: list[Entry] = []
+        self.state = "running"
+        self.stalled = False
+        self.no_gate_before = 0
+        self.granted: int | None = None
+
+    def on_event(self, now: int, event: gating.Event) -> gating.Action | None:
+        match event:
+            case gating.Token():
+                self.token(now, event)
+                return self.reevaluate(now)
+            case gating.Response(line):
+                self.table = [entry for entry in self.table if entry.line != line]
+                return self.wake(now) if self.state == "gated" else self.reevaluate(now)
+            case gating.StallBegin():
+                self.stalled, self.state = True, "stalled"
+                self.forget(now)
+                return self.reevaluate(now)
+            case gating.StallEnd():
+                self.stalled, self.state = False, "running"
+                self.timer = None
+            case gating.IdleBegin():
+                self.state = "idle"
+                return gating.Gate()
+            case gating.IdleEnd():
+                self.state = "waking"
+                return gating.Wake()
+            case gating.Granted(wake_up):
+                self.granted = wake_up
+                return self.reevaluate(now)
+            case gating.Awake():
+                self.granted = None
+                self.state = "stalled" if self.stalled else "running"
+        return None
+
+    def on_timer(self, now: int) -> gating.Action | None:
+        self.forget(now)
+        return self.wake(now) if self.state == "gated" else None
+
+    def token(self, now: int, token: gating.Token) -> None:
+        unknown = token.bound == gating.Bound.UNKNOWN
+        earliest = None if unknown else token.created + token.span
+        for entry in self.table:
+            if entry.line == token.line:
+                entry.earliest = earliest
+                return
+        is_stale = earliest is not None and earliest < now
+        if not is_stale and len(self.table) < self.start.loads:
+            self.table.append(Entry(token.line, earliest, now))
+
+    def forget(self, now: int) -> None:
+        self.table = [e for e in self.table if now - max(e.since, e.earliest or 0) < PATIENCE]
+
+    def wake_start(self, at: int, lead: int) -> int:
+        begin, period, offset = max(at - lead, 0), self.start.slot_period, self.start.slot_offset
+        if period == 0:
+            return begin
+        return 0 if begin < offset else begin - (begin - offset) % period
+
+    def lead_now(self) -> int:
+        wake_up = self.start.wake_up if self.granted is None else self.granted
+        return wake_up + self.start.restore
+
+    def reevaluate(self, now: int) -> gating.Action | None:
+        known = min((e.earliest for e in self.table if e.earliest is not None), default=None)
+        if self.state == "stalled":
+            if known is None:
+                pays = bool(self.table)
+            else:
+                enough = now + self.start.entry + self.start.break_even
+                pays = self.wake_start(known, self.lead) > enough and known >= self.no_gate_before
+            if pays:
+                self.state = "gated"
+                self.timer = None if known is None else self.wake_start(known, self.lead_now())
+                return gating.Gate()
+        elif self.state == "gated":
+            alarm = None if known is None else self.wake_start(known, self.lead_now())
+            if alarm is not None and alarm <= now:
+                return self.wake(now)
+            self.timer = alarm
+        return None
+
+    def wake(self, now: int) -> gating.Action:
+        self.state, self.timer = "waking", None
+        self.no_gate_before = now + self.lead_now()
+        return gating.Wake()
+
+
+class L3fwdPause(Scaling):
+    """Pauses between empty polls, as `l3fwd-power --pmd-mgmt=pause` does."""
+
+    def on_start(self, start: scaling.Start) -> None:
+        self.empty = [0] * start.cores
+        self.granted = [0] * start.cores
+
+    def on_event(self, now: int, event: scaling.Event) -> scaling.Action | None:
+        core = event.core
+        if isinstance(event, scaling.Poll):
+            if event.taken > 0:
+                self.empty[core] = self.granted[core] = 0
+            return None
+        self.empty[core] += max(self.granted[core], 1)
+        self.granted[core] = 0
+        if self.empty[core] > 512:
+            return scaling.Rest(core, scaling.Kind.PAUSE, US)
+        self.granted[core] = max(513 - self.empty[core], 1)
+        return scaling.Rest(core, scaling.Kind.AGAIN, self.granted[core])
+
+
+class BigOnly(Steering):
+    """Sends all to the big machine; the small one sleeps for ever."""
+
+    def on_start(self, start: steering.Start) -> steering.Action:
+        return steering.Sleep(0)
+
+    def on_event(self, now: int, event: steering.Event) -> steering.Action | None:
+        return steering.Send(1) if isinstance(event, steering.Arrive) else None

@@ -1,0 +1,247 @@
+"""Policies as Python classes: they play as native ones do, and their faults are one line."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import policy_twins
+import pytest
+from conftest import wait_until
+
+import halfwink as hw
+from halfwink.new_policy import families
+from halfwink.policies import Gating, Parameter, Policy, Steering, finding, gating, steering
+
+#: Columns that tell techniques apart, whatever they decide.
+OF_THE_NAME = ("technique", "available", "today", "host_s", "beyond_today")
+#: A native policy, what is the same in Python, and where both are played.
+TWINS = {
+    "idle-gate": (policy_twins.IdleGate, "nginx", {"world": "chip", "instructions": 300_000}),
+    "tap": (policy_twins.Tap, "nginx", {"world": "chip", "instructions": 300_000}),
+    "l3fwd-power-pause": (policy_twins.L3fwdPause, "ipv4@20", {"world": "router"}),
+    "always-big": (
+        policy_twins.BigOnly,
+        "count@30",
+        {"world": "server", "set": {"requests": 2000}},
+    ),
+}
+
+
+def row(results: hw.Results) -> dict[str, Any]:
+    """The last run, without what names its technique."""
+    (*_, last) = results.runs.to_dicts()
+    return {name: last[name] for name in last if not name.startswith(OF_THE_NAME)}
+
+
+@pytest.mark.parametrize("native", TWINS)
+def test_class_decides_as_the_native_policy_to_the_bit(native: str):
+    own, workload, where = TWINS[native]
+    there = row(hw.compare(workload, techniques=native, **where))
+    assert row(hw.compare(workload, techniques=own, **where)) == there
+    # Not since neither does anything: what decides otherwise gives another row.
+    assert row(hw.compare(workload, techniques=[], **where)) != there
+
+
+def test_class_keeps_the_laws_of_its_family():
+    for own in (policy_twins.Tap, policy_twins.IdleGate, policy_twins.L3fwdPause):
+        laws = hw.check_policy(own, seeds=60)
+        assert [law.law for law in laws if not law.is_kept] == []
+    # The big machine may be lost: this one sends to it all the same, as the native one does not.
+    broken = [law.law for law in hw.check_policy(policy_twins.BigOnly, seeds=60) if not law.is_kept]
+    assert broken == ["keeps these laws while messages are late or lost"]
+
+
+@pytest.mark.parametrize("family", families())
+def test_written_file_is_checked_compared_and_replayed(halfwink, tmp_path: Path, family: str):
+    done = halfwink("new-policy", "my-own", "--family", family, "--language", "python")
+    assert done.status == 0, done.err
+    assert "./my_own.py" in done.out
+    again = halfwink("new-policy", "my-own", "--family", family, "--language", "python")
+    assert (again.status, again.err.count("\n")) == (2, 1)
+    assert "is there already, expected a new file" in again.err
+    checked = halfwink("check-policy", "./my_own.py", "--seeds", "20")
+    assert (checked.status, checked.out.count("pass  ")) == (0, 7), checked.out + checked.err
+    where, setting = {
+        "gating": (["nginx", "-m", "ev6-4", "-n", "300000"], "after_us=20"),
+        "scaling": (["-w", "router", "ipv4@20"], "polls=1000"),
+        "steering": (["-w", "server", "count@30", "--set", "requests=2000"], "threshold=8"),
+    }[family]
+    chosen = f"./my_own.py,./my_own.py:{setting}"
+    done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")
+    assert done.status == 0, done.err
+    techniques = hw.open(tmp_path / "out").runs["technique"].to_list()
+    assert techniques[-2:] == ["./my_own.py", f"./my_own.py:{setting}"]
+    logs = sorted(tmp_path.glob("run-my_own*.log")) or sorted(tmp_path.glob("run-*own*.log"))
+    replayed = halfwink("replay", str(logs[0]))
+    assert replayed.status == 0, replayed.err
+    # A file of another content is not run: it could do anything.
+    (tmp_path / "my_own.py").write_text("open('ran', 'w')\n")
+    changed = halfwink("replay", str(logs[0]))
+    assert changed.status == 2
+    assert "its content has changed" in changed.err
+    assert not (tmp_path / "ran").exists()
+
+
+class Own(Gating):
+    """Gates after a while."""
+
+    after_us = Parameter(5, least=0, most=1000, unit="us", title="time before it gates")
+    events = (gating.IdleBegin, gating.IdleEnd)
+
+    def on_event(self, now: int, event: gating.Event) -> gating.Action | None:
+        if isinstance(event, gating.IdleBegin):
+            self.timer = now + int(self.after_us * 1_000_000)
+            return None
+        is_gated, self.timer = self.timer is None, None
+        return gating.Wake() if is_gated else None
+
+    def on_timer(self, now: int) -> gating.Action:
+        return gating.Gate()
+
+
+def test_object_brings_its_parameters_and_result_is_kept_under_content(tmp_path: Path):
+    where = {"world": "chip", "instructions": 300_000, "out": tmp_path}
+    found = hw.compare("nginx-1pct", techniques=[Own, Own(after_us=900.5)], **where).runs
+    assert found["technique"].to_list() == ["always-on", "Own()", "Own():after_us=900.5"]
+    assert found["wakes"][1] > 0
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    hw.compare("nginx-1pct", techniques=[Own], **where)
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()} == kept
+    with pytest.raises(hw.HalfwinkError, match=r"`after_us` = 2000, expected 0 to 1000"):
+        Own(after_us=2000)
+    with pytest.raises(hw.HalfwinkError, match="no parameter `after`, expected after_us"):
+        Own(after=1)
+
+
+def test_pool_of_processes_plays_class_as_threads_do():
+    where = {"world": "chip", "instructions": 200_000}
+    here = hw.compare("nginx", techniques=[policy_twins.Tap], **where)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        there = hw.compare("nginx", techniques=[policy_twins.Tap], executor=pool, **where)
+    assert row(there) == row(here)
+
+
+def policy(body: str) -> str:
+    """A file whose policy of gating does this at each event."""
+    return (
+        "from halfwink.policies import Gating\n"
+        "from halfwink.policies.gating import *\n"
+        "class Mine(Gating):\n"
+        "    def on_event(self, now, event):\n"
+        f"        {body}\n"
+    )
+
+
+#: Files that cannot be played, and what is said of each.
+WRONG = {
+    "raises": (policy("return 1 / 0"), "raised ZeroDivisionError at wrong.py:5: division by zero"),
+    "answer": (policy("return 5"), "returned 5, expected Gate, Rest, Wake, Hindsight"),
+    "several": (policy("return [Wake(), 'gate']"), "returned 'gate', expected Gate, Rest, Wake"),
+    "past": (policy("self.timer = 0"), "set its timer to 0 ps, expected a time to come"),
+    "number": (policy("self.timer = now + 0.5"), "expected whole picoseconds or None"),
+    "field": (policy("return Rest(-1)"), "expected whole numbers from 0 on"),
+    "syntax": ("class Mine(:\n", "raised SyntaxError at wrong.py:1"),
+    "import": ("import nowhere_to_be_found\n", "at wrong.py:1: No module named"),
+    "none": ("x = 1\n", "has the policies: none; expected one class of a family"),
+    "two": (
+        policy("pass") + "class Other(Mine):\n    pass\n",
+        "has the policies: Mine, Other; expected one class of a family",
+    ),
+    "events": (policy("pass") + "    events = (int,)\n", "`events` has int, expected StallBegin"),
+    "init": (
+        policy("pass") + "    def __init__(self, needed):\n        pass\n",
+        "could not be made",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_file_ends_with_one_line_and_status_two(halfwink, tmp_path: Path, what: str):
+    text, line = WRONG[what]
+    (tmp_path / "wrong.py").write_text(text)
+    done = halfwink("compare", "nginx", "-t", "./wrong.py", "-n", "20000", "-w", "chip")
+    said = [each for each in done.err.splitlines() if "wrong.py" in each]
+    assert done.status == 2, done.err
+    assert len(said) == 1, done.err
+    assert line in said[0]
+    assert "Traceback" not in done.err
+
+
+def test_no_file_and_no_class_are_named(halfwink, tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo.py")
+    for name, line in {
+        "./fifo.py": "expected a regular file",
+        "./gone.py": "o such file",
+        "Gone()": "no such class was handed over in this process: name its file",
+    }.items():
+        done = halfwink("compare", "nginx", "-t", name, "-n", "20000", "-w", "chip", timeout=60)
+        assert done.status == 2, done.err
+        assert line in done.err
+        assert "Traceback" not in done.err
+    with pytest.raises(hw.HalfwinkError, match="technique 5: expected a name or a policy"):
+        hw.compare("nginx", techniques=cast(Any, [5]), instructions=1000)
+    with pytest.raises(hw.HalfwinkError, match="expected a name or a policy"):
+        hw.compare("nginx", techniques=[Policy], instructions=1000)
+    twin: Any = type("Own", (Own,), {})
+    with pytest.raises(hw.HalfwinkError, match="two classes are named Own"):
+        hw.compare("nginx", techniques=[Own, twin], instructions=1000)
+
+
+def test_policy_of_another_family_is_refused_with_its_worlds():
+    with pytest.raises(hw.HalfwinkError, match=r"a policy of the family `steering`, for server"):
+        hw.compare("nginx", techniques=[policy_twins.BigOnly], world="chip", instructions=1000)
+
+
+ENDLESS = """
+import sys
+import halfwink as hw
+from halfwink.policies import Gating
+
+class Endless(Gating):
+    def on_event(self, now, event):
+        print("inside", flush=True)
+        while True:
+            pass
+
+try:
+    hw.compare("nginx", techniques=[Endless], world="chip", instructions=20000)
+except KeyboardInterrupt:
+    print("left", flush=True)
+"""
+
+
+def test_interrupt_leaves_policy_that_never_returns():
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "inside\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            wait_until(lambda: process.poll() is not None)
+        finally:
+            process.kill()
+        assert "left" in process.stdout.read()
+
+
+def test_digest_changes_with_code_and_not_with_its_place():
+    def made(body: str, lines: int) -> type[Steering]:
+        found: dict[str, Any] = {"Steering": Steering, "Send": steering.Send, "__name__": "made"}
+        text = f"{chr(10) * lines}class Made(Steering):\n    def on_event(self, now, event):\n"
+        exec(compile(f"{text}        {body}\n", "<made>", "exec"), found)
+        return found["Made"]
+
+    def digest(own: type[Steering]) -> str:
+        return finding.find(finding.named(own), "")[0]
+
+    first = digest(made("return Send(1)", 0))
+    assert digest(made("return Send(1)", 7)) == first
+    assert digest(made("return Send(0)", 0)) != first
