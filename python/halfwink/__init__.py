@@ -13,6 +13,7 @@ hw.capture("nginx")  # a trace of one's own, in nginx.hwt
 hw.record(["./program", "data.bin"])  # a program's user instructions, in program.hwt
 hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
 hw.compare("nginx", techniques=["tap", MyGate])  # a class of your own; see hw.policies
+hw.tune(MyGate, {"after_us": (1, 1000)}, workload="nginx")  # values that save most
 
 Names of one subject are in its package: `halfwink.advice`, `calibrate`, `capture`, `live`,
 `models`, `policies`, `runs`, `targets`.
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from halfwink.runs.sampling import sample
     from halfwink.runs.studies import StudyRun, collected, run, run_part
     from halfwink.runs.sweep_plan import plan_study
+    from halfwink.runs.tuning import tune
     from halfwink.targets.catalogue import experiment, experiments, machines, workloads
     from halfwink.targets.targets import reproduce
 
@@ -82,6 +84,7 @@ _HOMES = {
     "run_part": "runs.studies",
     "sample": "runs.sampling",
     "profile": "models.request_profile",
+    "tune": "runs.tuning",
     "verify": "advice.verification",
     "techniques": "_core",
     "workloads": "targets.catalogue",
@@ -121,6 +124,7 @@ __all__ = [
     "run_part",
     "sample",
     "techniques",
+    "tune",
     "verify",
     "workloads",
     "worlds",

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from halfwink.runs.logs import Beside, Replay, beside
     from halfwink.runs.sampling import Sample
     from halfwink.runs.sweep_plan import StudyPlan
+    from halfwink.runs.tuning import Tuned
 
 __all__ = [
     "Beside",
     "Replay",
     "Sample",
     "StudyPlan",
+    "Tuned",
     "beside",
 ]
 #: Module of each name.
@@ -23,6 +25,7 @@ _HOMES = {
     "Replay": "runs.logs",
     "Sample": "runs.sampling",
     "StudyPlan": "runs.sweep_plan",
+    "Tuned": "runs.tuning",
     "beside": "runs.logs",
 }
 __getattr__ = lazily(__name__, _HOMES)
