@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halfwink.policies import US, Gating, Scaling, Steering, gating, scaling, steering
+from halfwink.policies import (
+    US,
+    Completion,
+    Gating,
+    Offload,
+    Scaling,
+    Steering,
+    completion,
+    gating,
+    offload,
+    scaling,
+    steering,
+)
 
 
 class IdleGate(Gating):
@@ -151,3 +163,25 @@ class BigOnly(Steering):
 
     def on_event(self, now: int, event: steering.Event) -> steering.Action | None:
         return steering.Send(1) if isinstance(event, steering.Arrive) else None
+
+
+class OsAlways(Offload):
+    """Moves all kernel entries."""
+
+    def on_event(self, now: int, event: offload.Event) -> offload.Action | None:
+        return offload.OsCore() if isinstance(event, offload.Enter) else None
+
+
+class Issuer(Completion):
+    """Completes each I/O where it was issued."""
+
+    events = (completion.Done,)
+
+    def on_event(self, now: int, event: completion.Event) -> completion.Action | None:
+        match event:
+            case completion.Done():
+                return completion.Give(event.io, event.issuer)
+            case completion.Empty(cpu):
+                return completion.Rest(cpu, completion.Kind.HALT_C1)
+            case _:
+                return None

@@ -44,6 +44,18 @@ OTHERS = {
         "always-on",
         "big_asleep_pct",
     ),
+    "offload": (
+        ["-w", "chip", "syscalls", "-n", "200000"],
+        "threshold=5",
+        "os-always",
+        "moved_invocations",
+    ),
+    "completion": (
+        ["-w", "storage", "random-read@8"],
+        "waiting=0",
+        "single-thread",
+        "latency_mean_us",
+    ),
 }
 
 
@@ -104,8 +116,14 @@ def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(
     for words, line in (
         (["my-gate"], "is there already, expected a new folder"),
         (["../my-gate"], "expected up to 40 small letters, digits and hyphens"),
-        (["other", "--family", "flying"], "family `flying`: expected gating, scaling or steering"),
-        (["other", "--family", "common"], "family `common`: expected gating, scaling or steering"),
+        (
+            ["other", "--family", "flying"],
+            "family `flying`: expected completion, gating, offload, scaling or steering",
+        ),
+        (
+            ["other", "--family", "common"],
+            "family `common`: expected completion, gating, offload, scaling or steering",
+        ),
     ):
         done = halfwink("new-policy", *words)
         assert done.status == 2, done.err
@@ -124,7 +142,7 @@ def test_broken_law_is_named_and_sets_status(halfwink, tmp_path: Path):
     done = halfwink("check-policy", "tap", "--seeds", "20")
     assert (done.status, done.out.count("pass  ")) == (0, 6)
     for words, said in (
-        (["os-offload"], "no laws of the family `offload`, expected gating"),
+        (["way-partition"], "no laws of the family `segregation` here, expected gating"),
         (["tapp"], "tapp"),
         (["tap", "--seeds", "1"], "expected 2 seeds or more"),
     ):

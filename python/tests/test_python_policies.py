@@ -31,6 +31,12 @@ TWINS = {
         "count@30",
         {"world": "server", "set": {"requests": 2000}},
     ),
+    "os-always": (
+        policy_twins.OsAlways,
+        "syscalls",
+        {"world": "chip", "instructions": 200_000},
+    ),
+    "issuer": (policy_twins.Issuer, "random-read@8", {"world": "storage"}),
 }
 
 
@@ -50,7 +56,13 @@ def test_class_decides_as_the_native_policy_to_the_bit(native: str):
 
 
 def test_class_keeps_the_laws_of_its_family():
-    for own in (policy_twins.Tap, policy_twins.IdleGate, policy_twins.L3fwdPause):
+    for own in (
+        policy_twins.Tap,
+        policy_twins.IdleGate,
+        policy_twins.L3fwdPause,
+        policy_twins.OsAlways,
+        policy_twins.Issuer,
+    ):
         laws = hw.check_policy(own, seeds=60)
         assert [law.law for law in laws if not law.is_kept] == []
     # The big machine may be lost: this one sends to it all the same, as the native one does not.
@@ -72,6 +84,8 @@ def test_written_file_is_checked_compared_and_replayed(halfwink, tmp_path: Path,
         "gating": (["nginx", "-m", "ev6-4", "-n", "300000"], "after_us=20"),
         "scaling": (["-w", "router", "ipv4@20"], "polls=1000"),
         "steering": (["-w", "server", "count@30", "--set", "requests=2000"], "threshold=8"),
+        "offload": (["-w", "chip", "syscalls", "-n", "200000"], "threshold=5"),
+        "completion": (["-w", "storage", "random-read@8"], "waiting=0"),
     }[family]
     chosen = f"./my_own.py,./my_own.py:{setting}"
     done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")

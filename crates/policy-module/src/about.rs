@@ -93,6 +93,11 @@ impl About {
         Ok(About { family, title: kept(&title(&said.title).map_err(wrong)?), wanted, parameters })
     }
 
+    /// Returns whether it names one of these events itself, by their names in logs.
+    pub(crate) fn lists(&self, names: &[&str]) -> bool {
+        self.wanted != u64::MAX && self.wants(names)
+    }
+
     /// Returns whether it wants one of these events, by their names in logs.
     pub(crate) fn wants(&self, names: &[&str]) -> bool {
         let events = self.family.events.iter().enumerate();

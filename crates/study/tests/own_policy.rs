@@ -74,7 +74,7 @@ fn shipped(family: &str) -> Option<PathBuf> {
 /// module.
 type Shipped = (&'static str, fn(&str) -> Job, &'static [&'static str]);
 
-const SHIPPED: [Shipped; 3] = [
+const SHIPPED: [Shipped; 5] = [
     (
         "gating",
         job,
@@ -122,7 +122,42 @@ const SHIPPED: [Shipped; 3] = [
             "always-on",
         ],
     ),
+    (
+        "offload",
+        kernel_job,
+        &[
+            "os-always",
+            "os-enough-work",
+            "os-dynamic",
+            "os-offload",
+            "os-offload-direct",
+            "os-adaptive",
+            "os-like",
+        ],
+    ),
+    (
+        "completion",
+        storage_job,
+        &["single-thread", "same", "issuer", "round-robin-socket", "cache-aware", "dynamic"],
+    ),
 ];
+
+/// Threads that call the kernel, and a core that is set aside for it.
+fn kernel_job(technique: &str) -> Job {
+    Job { workload: "syscalls".into(), machine: "ev6-4".into(), ..job(technique) }
+}
+
+/// A device that several CPUs of a server of two sockets keep busy.
+fn storage_job(technique: &str) -> Job {
+    Job {
+        world: "storage".into(),
+        workload: "random-read@8".into(),
+        machine: "westmere-ep".into(),
+        technique: technique.into(),
+        set: Vec::new(),
+        options: Vec::new(),
+    }
+}
 
 /// A router whose load rises and falls.
 fn router_job(technique: &str) -> Job {

@@ -27,7 +27,8 @@ def new(
         Name of the policy: small letters, digits and hyphens.
     family
         Kind of decision: gating (when a core sleeps), scaling (how many cores of a router forward,
-        and how they wait) or steering (which of two machines serves, and which sleeps).
+        and how they wait), steering (which of two machines serves, and which sleeps), offload
+        (which kernel entries move to another core) or completion (which CPU completes an I/O).
     language
         rust: a folder that builds a WebAssembly module, which plays faster (the same in C beside
         it). python: a file with a class, which needs no build.
@@ -59,9 +60,11 @@ def check(
     Parameters
     ----------
     technique
-        A file with a policy (.wasm or .py), or a listed technique of gating, scaling or steering.
+        A file with a policy (.wasm or .py), or a listed technique of gating, scaling,
+        steering, offload or completion.
     world
-        The world of the technique, if several have one of this name: chip, router, server.
+        The world of the technique, if several have one of this name: chip, router, server,
+        storage.
     seeds
         Number of random event sequences. Every other one has late and lost messages.
     seconds

@@ -6,7 +6,9 @@ from halfwink.exports import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from halfwink.policies.completion import Completion
     from halfwink.policies.gating import Gating
+    from halfwink.policies.offload import Offload
     from halfwink.policies.policy import MS as MS
     from halfwink.policies.policy import NS as NS
     from halfwink.policies.policy import US as US
@@ -15,12 +17,14 @@ if TYPE_CHECKING:
     from halfwink.policies.scaling import Scaling
     from halfwink.policies.steering import Steering
 
-__all__ = ["Gating", "Parameter", "Policy", "Scaling", "Steering"]
+__all__ = ["Completion", "Gating", "Offload", "Parameter", "Policy", "Scaling", "Steering"]
 #: Module of each name, and of the units of time.
 _HOMES = {
+    "Completion": "policies.completion",
     "Gating": "policies.gating",
     "MS": "policies.policy",
     "NS": "policies.policy",
+    "Offload": "policies.offload",
     "Parameter": "policies.policy",
     "Policy": "policies.policy",
     "S": "policies.policy",

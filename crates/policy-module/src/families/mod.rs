@@ -7,7 +7,9 @@
 //! bounds of cores, entries, states ── check ─┘
 //! ```
 
+mod completion;
 mod gating;
+mod offload;
 mod scaling;
 mod steering;
 
@@ -29,7 +31,8 @@ pub(crate) struct Playable {
 }
 
 /// All families that modules may be of.
-pub(crate) const FAMILIES: [&Playable; 3] = [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY];
+pub(crate) const FAMILIES: [&Playable; 5] =
+    [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY, &completion::FAMILY, &offload::FAMILY];
 
 /// Returns the module of a row.
 ///

@@ -6,7 +6,9 @@
 
 use halfwink_units::Time;
 
+mod completion;
 mod gating;
+mod offload;
 mod scaling;
 mod steering;
 

@@ -423,7 +423,13 @@ impl<'a, 'b> World<'a, 'b> {
         // Policies that poll are asked how CPUs wait before anything happens.
         for cpu in 0..self.cpus.len() {
             if self.hears_polls {
+                let due = self.lanes.due(cpu);
                 self.rest(cpu, 0);
+                let it = &self.cpus[cpu];
+                // One that halts is woken by its own clock for its first I/O.
+                if !it.polls && it.deaf_until == 0 {
+                    self.lanes.set(cpu, due);
+                }
             }
         }
     }

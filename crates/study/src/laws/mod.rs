@@ -9,7 +9,9 @@
 //! A scene is the smallest world of its family. It sends only what the world could send, in an
 //! order in which the world could send it, and takes the actions as the world does.
 
+mod completion;
 mod gating;
+mod offload;
 mod scaling;
 mod steering;
 
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 use halfwink_engine::draw::above_zero;
 use halfwink_engine::{stream, Stream};
 use halfwink_policy::Policy;
-use halfwink_techniques::{router, server, techniques, Choice, Make, Technique};
+use halfwink_techniques::{router, server, techniques, Choice, Gating, Make, Plan, Technique};
 use halfwink_units::Time;
 use serde::Serialize;
 
@@ -250,7 +252,7 @@ fn play<S: Scene>(
 /// Returns the world of a technique: the one named, or the first that has it and has laws.
 fn world_of(technique: &str) -> &'static str {
     let name = technique.split(':').next().unwrap_or_default();
-    let known = ["chip", "router", "server"];
+    let known = ["chip", "router", "server", "storage"];
     if Choice::names_file(technique) {
         // A file says which world it is for.
         let is_for = |world: &&&str| Choice::parse(world, technique).is_ok();
@@ -280,6 +282,14 @@ impl Subject<'_> {
                 let make = || (row.build)(choice, &gating::context());
                 play(gating::Scene::new(is_faulty), make, choice, seed)
             }
+            Make::Gating(Gating { offload: Some(make), plan: Plan::Once, .. }) => {
+                let make = || make(choice, offload::MOVE_CYCLES, &[]);
+                play(offload::Scene::new(is_faulty), make, choice, seed)
+            }
+            Make::Completion(make) => {
+                let make = || make(choice, &completion::context());
+                play(completion::Scene::new(&make(), is_faulty), make, choice, seed)
+            }
             Make::Scaling(make) => {
                 let policy = make(choice, self.router);
                 let scene = scaling::Scene::new(self.router, policy, is_faulty);
@@ -294,8 +304,8 @@ impl Subject<'_> {
             _ => {
                 let Technique { name, family, .. } = choice.technique();
                 return Err(StudyError::Usage(format!(
-                    "{name}: no laws of the family `{family}`, expected gating, c-states, scaling \
-                     or steering"
+                    "{name}: no laws of the family `{family}` here, expected gating, c-states, \
+                     scaling, steering, completion, or offload without a first run"
                 )));
             }
         })

@@ -1,0 +1,114 @@
+//! Laws of completion: I/Os that end on two sockets of six CPUs, and CPUs that find nothing.
+
+use halfwink_policy::below;
+use halfwink_policy::completion::{Action, CompletionPolicy, Done, Event, Topology};
+use halfwink_techniques::CompletionContext;
+use halfwink_units::Time;
+
+use super::{Broken, Dice, Law};
+
+const SOCKETS: u16 = 2;
+const CPUS: u16 = 6;
+
+/// Returns the machine that the policy is told of.
+pub(super) fn context() -> CompletionContext {
+    CompletionContext { topology: Topology::uniform(SOCKETS, CPUS), hears: 0 }
+}
+
+pub(super) struct Scene {
+    hears_polls: bool,
+    period: Option<Time>,
+    /// Time at which the policy is told next how busy CPUs are.
+    look: Time,
+    /// Tags that I/Os have had.
+    tags: u32,
+    is_faulty: bool,
+}
+
+impl Scene {
+    pub(super) fn new(policy: &CompletionPolicy, is_faulty: bool) -> Scene {
+        use halfwink_policy::completion::Completion;
+        let period = policy.period();
+        let look = period.unwrap_or(Time::NEVER);
+        Scene { hears_polls: policy.hears_polls(), period, look, tags: 0, is_faulty }
+    }
+
+    fn cpu(dice: &mut Dice) -> u16 {
+        dice.below(u64::from(SOCKETS * CPUS)) as u16
+    }
+}
+
+impl super::Scene for Scene {
+    type Policy = CompletionPolicy;
+
+    fn due(&self) -> Time {
+        self.look
+    }
+
+    fn events(&mut self, now: Time, dice: &mut Dice) -> Vec<Event> {
+        let cpu = Scene::cpu(dice);
+        let waiting = dice.below(20) as u32;
+        let mut events = Vec::new();
+        if let Some(period) = self.period.filter(|_| now >= self.look) {
+            self.look = now + period;
+            let used = |cpu| Event::Used { cpu, busy: dice.below(1001) as u32, of: 1000 };
+            events.extend((0..SOCKETS * CPUS).map(used));
+        }
+        if dice.comes(0.3) {
+            let poll = Event::Poll { cpu, taken: 0, waiting: 0 };
+            events.extend(self.hears_polls.then_some(poll));
+            events.push(Event::Empty { cpu });
+        } else {
+            let poll = Event::Poll { cpu, taken: 1, waiting };
+            events.extend(self.hears_polls.then_some(poll));
+            self.tags += 1;
+            let (issuer, took) = (Scene::cpu(dice), dice.time(Time::ns(10_000_000)));
+            events.push(Event::Done(Done { io: self.tags, issuer, heard: cpu, waiting, took }));
+        }
+        // Messages that are lost: a CPU polls, or was busy, and the policy does not hear of it.
+        if self.is_faulty && dice.comes(0.2) {
+            events.remove(0);
+        }
+        events
+    }
+
+    fn follow(
+        &mut self,
+        _now: Time,
+        event: Option<&Event>,
+        actions: &[Action],
+        _dice: &mut Dice,
+    ) -> Result<(), Broken> {
+        let cpus = u64::from(SOCKETS * CPUS);
+        for action in actions {
+            let (Action::Give { cpu, .. } | Action::Rest { cpu, .. }) = *action else { continue };
+            let allowed = below("CPU", usize::from(cpu), cpus as usize);
+            allowed.map_err(|found| (Law::Possible, found))?;
+        }
+        let places = |tag: u32| {
+            let is_place = |action: &&Action| match **action {
+                Action::Here { io } | Action::Give { io, .. } => io == tag,
+                Action::Rest { .. } => false,
+            };
+            actions.iter().filter(is_place).count()
+        };
+        let rests = |asked: u16| {
+            let is_rest = |a: &&Action| matches!(a, Action::Rest { cpu, .. } if *cpu == asked);
+            actions.iter().filter(is_rest).count()
+        };
+        let (answers, expected) = match event {
+            Some(Event::Done(done)) => (places(done.io), format!("one place of I/O {}", done.io)),
+            Some(&Event::Empty { cpu }) => (rests(cpu), format!("one rest of CPU {cpu}")),
+            _ if actions.is_empty() => return Ok(()),
+            _ => {
+                let found = format!("requested {actions:?} unasked, expected nothing");
+                return Err((Law::Answers, found));
+            }
+        };
+        if answers == 1 && actions.len() == 1 {
+            return Ok(());
+        }
+        let found = format!("answered {actions:?}, expected {expected}");
+        Err((Law::Answers, found))
+    }
+}

@@ -1,0 +1,102 @@
+//! Laws of offload: a core that enters the kernel and comes back.
+
+use halfwink_policy::offload::{
+    Action, Cause, Counts, Event, KernelEntry, OffloadPolicy, Place, Registers, Sample, Traits,
+};
+use halfwink_units::Time;
+
+use super::{Broken, Dice, Law};
+
+/// Clock cycles of a move to another core.
+pub(super) const MOVE_CYCLES: u64 = 1000;
+
+pub(super) struct Scene {
+    is_faulty: bool,
+}
+
+impl Scene {
+    pub(super) fn new(is_faulty: bool) -> Scene {
+        Scene { is_faulty }
+    }
+}
+
+fn entry(dice: &mut Dice) -> KernelEntry {
+    let number = dice.below(400) as u32;
+    let cause = match dice.below(4) {
+        0 => Cause::Interrupt { vector: dice.below(256) as u8 },
+        1 => Cause::Exception { vector: dice.below(32) as u8 },
+        _ => Cause::SystemCall { number },
+    };
+    let args = match cause {
+        Cause::SystemCall { .. } => [0; 6].map(|_: u64| dice.below(1 << 20)),
+        _ => [0; 6],
+    };
+    let bytes_in_memory = dice.comes(0.1).then(|| dice.below(1 << 20));
+    let registers = Registers::x86_64(dice.below(8), number.into(), args[0], args[1]);
+    KernelEntry { cause, args, bytes_in_memory, registers }
+}
+
+fn sample(dice: &mut Dice, kernel: u64) -> Sample {
+    let user = dice.below(1 << 20);
+    let mut counts = || {
+        let accesses = dice.below(1 << 16);
+        Counts { accesses, hits: dice.below(accesses + 1) }
+    };
+    let l2 = [counts(), counts()];
+    let traits = Traits {
+        fp: dice.below(user + 1),
+        mispredicted: dice.below(1 << 10),
+        l1d_misses: dice.below(1 << 12),
+    };
+    Sample { instructions: [user, kernel], l2, user: traits }
+}
+
+impl super::Scene for Scene {
+    type Policy = OffloadPolicy;
+
+    fn due(&self) -> Time {
+        Time::NEVER
+    }
+
+    fn events(&mut self, _now: Time, dice: &mut Dice) -> Vec<Event> {
+        let entry = entry(dice);
+        let instructions = dice.time(Time(1 << 24)).0;
+        let mut events = vec![Event::Enter(entry), Event::Exit { instructions }];
+        events.push(Event::Sample(sample(dice, instructions)));
+        // Returns and samples that are lost: the next entry comes all the same.
+        if self.is_faulty && dice.comes(0.3) {
+            events.truncate(1 + dice.below(2) as usize);
+        }
+        events
+    }
+
+    fn follow(
+        &mut self,
+        _now: Time,
+        event: Option<&Event>,
+        actions: &[Action],
+        _dice: &mut Dice,
+    ) -> Result<(), Broken> {
+        let count = actions.len();
+        match event {
+            Some(Event::Enter(entry)) if count == 1 => {
+                let is_interrupt = matches!(entry.cause, Cause::Interrupt { .. });
+                if actions[0].place == Place::Beside && !is_interrupt {
+                    let found = "goes on beside its interrupt, expected an interrupt for that";
+                    return Err((Law::Possible, found.to_owned()));
+                }
+                Ok(())
+            }
+            Some(Event::Enter(_)) => {
+                let found = format!("answered {count} times, expected one place");
+                Err((Law::Answers, found))
+            }
+            Some(_) if count <= 1 => Ok(()),
+            None if count == 0 => Ok(()),
+            _ => {
+                let found = format!("requested {count} places unasked, expected one at most");
+                Err((Law::Answers, found))
+            }
+        }
+    }
+}
