@@ -35,6 +35,14 @@ def test_loads_are_read():
     assert split_loads("100/s") == ["100/s"]
     assert split_loads("100,200/s") == ["100/s", "200/s"]
     assert split_loads("mmpp:10,90,5,1") == ["mmpp:10,90,5,1"]
+    assert split_loads("clients:8,64:think=1ms:law=constant") == [
+        "clients:8:think=1ms:law=constant",
+        "clients:64:think=1ms:law=constant",
+    ]
+    assert split_loads("clients:1..3:think=1ms")[1:] == [
+        "clients:2:think=1ms",
+        "clients:3:think=1ms",
+    ]
     assert at_loads(["nginx"], ["10%", "200/s"], "node") == ["nginx@10", "nginx@200/s"]
     with pytest.raises(HalfwinkError, match="has a load already"):
         at_loads(["nginx@3"], ["10%"], "node")
@@ -119,6 +127,55 @@ def test_gaps_of_a_file_are_scaled_to_a_load():
         f"exponential@gaps:{gaps}@20", world="node", techniques=["menu", "c1"], set=FEW
     )
     assert found.runs["load_pct"].to_list() == pytest.approx([20, 20])
+
+
+def test_clients_that_wait_are_compared_at_one_rate():
+    """N = X (R + Z); who answers later is asked less, and what it saves by that is no saving."""
+    loads = [f"clients:{count}:think=200us" for count in (28, 200)]
+    played = hw.compare("nginx", world="node", techniques=["menu", "c1"], set=FEW, loads=loads)
+    for one in played.runs.iter_rows(named=True):
+        clients = int(one["workload"].split(":")[1])
+        assert one["load"] == "closed"
+        assert one["keeps_up"] == "yes"
+        answer_s = one["latency_mean_us"] * 1e-6
+        assert one["per_s"] * (answer_s + 200e-6) == pytest.approx(clients, rel=0.02)
+        assert 200 < one["idle_w"] < one["power_w"]
+    menu, c1 = (played.runs.filter(technique=name) for name in ("menu", "c1"))
+    assert c1["per_s"][0] > 1.5 * menu["per_s"][0]
+    # For each request C1 takes less, since it does more of them; at one rate it takes more.
+    assert c1["energy_saving_pct"][0] > 5
+    assert c1["equal_rate_saving_pct"][0] < -5
+    few, many, _ = played.verdict().sentences
+    assert few.startswith("With 28 clients (think=200us) nothing that runs today uses less")
+    assert many.startswith("With 200 clients (think=200us) ")
+    assert "kWh" not in str(played.verdict())
+
+
+def test_a_single_loop_of_clients_has_a_verdict_at_the_rate_of_its_baseline():
+    load = ["clients:500:think=300us"]
+    found = hw.compare("nginx", techniques=["menu", "teo"], set=FEW, loads=load)
+    first = found.verdict().sentences[0]
+    assert re.match(r"At menu's rate, .* requests a second, teo uses the least energy", first)
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [
+        ("clients:0:think=1ms", "0 clients, expected 1 to"),
+        ("clients:8", "no think time; expected clients:64:think=1ms"),
+        ("clients:8:think=1h", "a think time of `1h`"),
+    ],
+)
+def test_clients_that_cannot_be_are_one_line(load: str, said: str):
+    with pytest.raises(HalfwinkError, match=said):
+        hw.compare("nginx", techniques=["menu"], set=FEW, loads=[load])
+
+
+def test_clients_are_of_a_server_of_today_alone():
+    with pytest.raises(HalfwinkError, match=r"a load of a server of today \(-w node\)"):
+        hw.compare("count@clients:8:think=1ms", world="server", techniques=["always-big"])
+    with pytest.raises(HalfwinkError, match="play an open load"):
+        hw.compare("nginx@clients:8:think=1ms", techniques=["c6+wake-only"], set=FEW)
 
 
 def test_the_front_is_what_nothing_beats():

@@ -1,5 +1,5 @@
-//! Cores that share queues, a package, cores of the kernel or a held-back interrupt: all goes
-//! through one event queue.
+//! Cores that share queues, a package, cores of the kernel, clients that wait or a held-back
+//! interrupt: all goes through one event queue.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,6 +8,7 @@ use halfwink_engine::{Class, EventQueue, RunControl};
 use halfwink_units::Time;
 
 use crate::core::{Cores, Rang};
+use crate::load::Asking;
 use crate::moved::{Job, Offload};
 use crate::package::Sockets;
 use crate::run::RunError;
@@ -18,6 +19,8 @@ use halfwink_techniques::node::Dispatch;
 enum Event {
     /// Work reaches the machine.
     Arrive(Item),
+    /// A client sends its next request.
+    Send(Item),
     /// The network card interrupts with this.
     Deliver(Item),
     /// The core is done with what it works on.
@@ -66,17 +69,19 @@ impl Station {
 }
 
 /// The policies of the other slots, and what they decide about.
-pub(crate) struct Floor<'c, 'm> {
+pub(crate) struct Floor<'c, 'm, 's> {
     pub(crate) cores: &'c mut Cores<'m>,
     pub(crate) sockets: &'c mut Sockets,
     pub(crate) dispatch: Dispatch,
     pub(crate) coalesce: Time,
     /// Cores of the kernel, if its code moves there.
     pub(crate) offload: Option<Offload>,
+    /// Clients whose requests these are, if they wait for answers.
+    pub(crate) asking: Option<Asking<'s>>,
 }
 
-struct Play<'c, 'm> {
-    floor: Floor<'c, 'm>,
+struct Play<'c, 'm, 's> {
+    floor: Floor<'c, 'm, 's>,
     stations: Vec<Station>,
     /// Number of the cores that serve requests: the first ones.
     serving: usize,
@@ -126,6 +131,9 @@ pub(crate) fn play(
     if let Some(item) = next {
         play.events.push(item.at, ARRIVE, Event::Arrive(item));
     }
+    for item in play.floor.asking.as_mut().map_or(Vec::new(), Asking::first) {
+        play.sends(item);
+    }
     let mut steps = 0_u64;
     while let Some((now, event)) = play.events.pop() {
         if steps.is_multiple_of(65_536) {
@@ -144,7 +152,7 @@ pub(crate) fn play(
     Ok(())
 }
 
-impl Play<'_, '_> {
+impl Play<'_, '_, '_> {
     fn step(&mut self, now: Time, event: Event, end: Time) -> Result<(), RunError> {
         match event {
             Event::Arrive(item) if item.kind == Kind::Request => self.receive(item, now),
@@ -152,6 +160,7 @@ impl Play<'_, '_> {
                 self.assign(item.core as usize, item, now);
                 Ok(())
             }
+            Event::Send(item) => self.receive(item, now),
             Event::Deliver(item) => self.dispatch(item, now),
             Event::Done(n) => self.done(n as usize, now),
             Event::Timer(n, epoch) if now < end => self.timer(n as usize, epoch, now),
@@ -256,9 +265,28 @@ impl Play<'_, '_> {
                 station.of.1 = station.opens(job);
                 self.floor.cores.part(n, now, &Item { work, ..item })
             }
+            (None, Kind::Request) => {
+                let done = self.floor.cores.work(n, now, &item);
+                self.answers(item.id, done);
+                done
+            }
             _ => self.floor.cores.work(n, now, &item),
         };
         self.events.push(done, DONE, Event::Done(n as u32));
+    }
+
+    /// A request is done then: its client gets the answer, and sends its next one later.
+    fn answers(&mut self, id: u64, done: Time) {
+        if let Some(asking) = &mut self.floor.asking {
+            let next = asking.next(id, done);
+            self.sends(next);
+        }
+    }
+
+    fn sends(&mut self, item: Item) {
+        if item.at < self.floor.cores.books.window.end {
+            self.events.push(item.at, ARRIVE, Event::Send(item));
+        }
     }
 
     /// A part of a request is done: it visits a core of the kernel, or was the last one.
@@ -267,11 +295,12 @@ impl Play<'_, '_> {
         let (_, place) = station.of;
         let Some(job) = &mut station.jobs[usize::from(place)] else { return };
         let Some(visit) = job.leave(n, place, now) else {
-            let (arrived, start) = (job.item.at, job.start);
+            let (id, arrived, start) = (job.item.id, job.item.at, job.start);
             station.jobs[usize::from(place)] = None;
             station.open -= 1;
             let cores = &mut *self.floor.cores;
             cores.tally.request(&cores.books.window, arrived, start, now);
+            self.answers(id, now);
             return;
         };
         let kernel = offload.first..self.stations.len();

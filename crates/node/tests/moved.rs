@@ -3,7 +3,7 @@
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
 use halfwink_node::closed_form::set_up_wait;
-use halfwink_node::{simulate, Moved, Options, Profile, ProfileSpec, Run, RunError, Variant};
+use halfwink_node::{simulate, Load, Moved, Options, Profile, ProfileSpec, Run, RunError, Variant};
 use halfwink_techniques::node::{Dispatch, Idler, Machine, Plan};
 
 use crate::common::{in_c1, in_c6, run, service, spec};
@@ -169,7 +169,7 @@ fn workers_take_other_requests_while_theirs_is_away() {
 fn machine_without_a_core_for_one_side_is_refused() {
     let machine = Machine::new(spec(4)).unwrap();
     for os_cores in [0, 4, 5] {
-        let (plan, load) = (Plan::default(), EVENLY(1e4));
+        let (plan, load) = (Plan::default(), Load::Open(EVENLY(1e4)));
         let (on, options) = ((&machine, &moving(1.0, 1.0)), with(os_cores, 2000));
         let found = simulate(on, &load, &plan, &in_c1, options, &RunControl::new());
         let Err(RunError::Plan(message)) = found else { panic!("{os_cores} cores were played") };

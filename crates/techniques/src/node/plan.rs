@@ -46,12 +46,19 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns why its slots cannot be played together, if they cannot.
+    /// Returns why its slots cannot be played together, or not under a closed loop, if they cannot.
     #[must_use]
-    pub fn contradiction(&self) -> Option<&'static str> {
-        (self.announce.is_some() && self.dispatch != Dispatch::Hash).then_some(
-            "a request is announced to the core that its flow hashes to, and another may take it; \
-             leave out one of them",
+    pub fn contradiction(&self, is_closed: bool) -> Option<&'static str> {
+        self.announce?;
+        if self.dispatch != Dispatch::Hash {
+            return Some(
+                "a request is announced to the core that its flow hashes to, and another may take \
+                 it; leave out one of them",
+            );
+        }
+        is_closed.then_some(
+            "requests are announced ahead, and clients that wait for answers are not known to \
+             send them; play an open load",
         )
     }
 }
