@@ -93,6 +93,35 @@ def test_the_chart_has_a_line_for_each_composition(found: hw.Results):
     assert not is_along_load(alone)
 
 
+def test_irq_suspension_crosses_interrupts_as_published(tmp_path: Path):
+    """Karsten and Damato, Linux 6.13: CPU in per cent of memcached; the most that interrupts serve,
+    1,037,654 a second, is an input."""
+    published = {200: (26, 30), 400: (41, 49), 600: (61, 65), 800: (87, 78), 1000: (98, 89)}
+    file = tmp_path / "memcached.toml"
+    stated_profile("memcached", mean_us=4 / 1.037654, cv=1).write(file)
+    values = FEW | {"server.dies": 1, "server.cores": 4}
+    techniques = ["menu", "menu+irq-suspend", "poll-mode"]
+    loads = [f"{thousands}000/s" for thousands in published]
+    runs = hw.compare(str(file), world="node", techniques=techniques, loads=loads, set=values).runs
+    works = pl.col("busy_pct") + pl.col("kernel_pct")
+    menu, suspended, polling = (
+        runs.filter(technique=name).select(works).to_series().to_list() for name in techniques
+    )
+    for ours, theirs in zip(zip(menu, suspended, strict=True), published.values(), strict=True):
+        assert ours == pytest.approx(theirs, abs=11)
+    # Timers cost more than the interrupts that they replace at a low load, and less at a high one.
+    assert suspended[0] > menu[0] + 3
+    assert suspended[-1] < menu[-1] - 5
+    # The last is the null: without timers, less is worked at every load.
+    assert all(a < b for a, b in zip(polling, suspended, strict=True))
+
+
+def test_two_ways_from_the_network_card_are_refused():
+    for both in ("coalesce+busy-poll", "teo+poll-mode", "irq-suspend+coalesce-adaptive"):
+        with pytest.raises(HalfwinkError, match="both decide"):
+            hw.compare("nginx@10", techniques=[both], set=FEW)
+
+
 def test_a_server_whose_watts_are_assumed_shows_no_joules():
     few = ["menu", "c6a"]
     found = hw.compare(

@@ -75,3 +75,12 @@ pub fn separate_queues(queues: u32, clients: u32, service: f64, think: f64) -> (
     }
     (rate, answer)
 }
+
+/// Mean time for which interrupts hold requests back: the first of each for the whole `hold`,
+/// those that follow for what is left of it. Poisson arrivals at `rate` a core: near `hold` at a
+/// low rate, half of it at a high one.
+#[must_use]
+pub fn coalesced_wait(rate: f64, hold: f64) -> f64 {
+    let more = rate * hold;
+    hold * (1.0 + 0.5 * more) / (1.0 + more)
+}

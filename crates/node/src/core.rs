@@ -26,7 +26,7 @@ pub(crate) struct Core {
     lost: usize,
     /// Requests that were announced and have not come yet.
     announced: u32,
-    /// True while it rests for one of them, without its governor.
+    /// True while it rests for one of them, or as its input wants, without its governor.
     awaits: bool,
     ticks: u64,
 }
@@ -100,14 +100,24 @@ impl<'a> Cores<'a> {
         Ok(())
     }
 
-    /// The governor's timer is due.
+    /// The core has nothing to do, and rests in a state that its governor does not choose.
+    pub(crate) fn hold(&mut self, n: usize, now: Time, rest: Resting) {
+        let core = &mut self.cores[n];
+        (core.since, core.awaits, core.rest) = (now, true, rest);
+    }
+
+    /// The timer of its rest is due.
     pub(crate) fn ring(&mut self, n: usize, now: Time, least: Time) -> Result<Rang, RunError> {
         let core = &mut self.cores[n];
         let Resting { state, wakes, .. } = core.rest;
         self.books.post(n, IDLE + state, core.since, now);
         core.since = now;
         if !wakes {
-            core.rest = core.governor.ring(now)?;
+            if core.awaits {
+                self.begin_rest(n, now)?;
+            } else {
+                core.rest = core.governor.ring(now)?;
+            }
             return Ok(Rang::Resting);
         }
         core.ticks += 1;
@@ -117,7 +127,9 @@ impl<'a> Cores<'a> {
         let resumed = ready + self.machine.tick_work;
         self.books.post(n, TICK, ready, resumed);
         let core = &mut self.cores[n];
-        core.governor.ticked(ready);
+        if !core.awaits {
+            core.governor.ticked(ready);
+        }
         (core.rest, core.free) = (AWAKE, resumed);
         self.tally.ticks += 1;
         Ok(Rang::Tick(resumed))

@@ -8,6 +8,7 @@ use halfwink_engine::{Class, EventQueue, RunControl};
 use halfwink_units::Time;
 
 use crate::core::{Cores, Rang};
+use crate::intake::{Intake, Queue};
 use crate::load::Asking;
 use crate::moved::{Job, Offload};
 use crate::package::Sockets;
@@ -23,6 +24,8 @@ enum Event {
     Send(Item),
     /// The network card interrupts with this.
     Deliver(Item),
+    /// The network card interrupts a core.
+    Interrupt(u32),
     /// The core is done with what it works on.
     Done(u32),
     /// The timer of the core's governor is due, if its rest is still that one.
@@ -50,8 +53,8 @@ struct Station {
     of: (u32, u16),
     /// Number of its present rest.
     epoch: u64,
-    /// When the network card interrupts it next.
-    interrupt: Time,
+    /// What the network card has for it.
+    input: Queue,
 }
 
 impl Station {
@@ -73,7 +76,7 @@ pub(crate) struct Floor<'c, 'm, 's> {
     pub(crate) cores: &'c mut Cores<'m>,
     pub(crate) sockets: &'c mut Sockets,
     pub(crate) dispatch: Dispatch,
-    pub(crate) coalesce: Time,
+    pub(crate) input: Intake,
     /// Cores of the kernel, if its code moves there.
     pub(crate) offload: Option<Offload>,
     /// Clients whose requests these are, if they wait for answers.
@@ -109,7 +112,7 @@ pub(crate) fn play(
         open: 0,
         of: (0, 0),
         epoch: 0,
-        interrupt: Time::ZERO,
+        input: Queue::new(),
     };
     let count = floor.cores.cores.len();
     let keeps_idle = matches!(floor.dispatch, Dispatch::Lifo | Dispatch::Fifo);
@@ -162,6 +165,10 @@ impl Play<'_, '_, '_> {
             }
             Event::Send(item) => self.receive(item, now),
             Event::Deliver(item) => self.dispatch(item, now),
+            Event::Interrupt(n) => {
+                self.stations[n as usize].input.interrupts(now);
+                Ok(())
+            }
             Event::Done(n) => self.done(n as usize, now),
             Event::Timer(n, epoch) if now < end => self.timer(n as usize, epoch, now),
             Event::Enter(socket, epoch) if now < end => {
@@ -175,14 +182,14 @@ impl Play<'_, '_, '_> {
 
     /// The network card has a request.
     fn receive(&mut self, item: Item, now: Time) -> Result<(), RunError> {
-        if self.floor.coalesce == Time::ZERO {
+        let input = &mut self.stations[item.core as usize].input;
+        let Some((due, is_new)) = input.receive(&self.floor.input, now) else {
             return self.dispatch(item, now);
+        };
+        if is_new && matches!(self.floor.input, Intake::Moderated) {
+            self.events.push(due, ARRIVE, Event::Interrupt(item.core));
         }
-        let station = &mut self.stations[item.core as usize];
-        if station.interrupt < now {
-            station.interrupt = now + self.floor.coalesce;
-        }
-        self.events.push(station.interrupt, ARRIVE, Event::Deliver(item));
+        self.events.push(due, ARRIVE, Event::Deliver(item));
         Ok(())
     }
 
@@ -233,9 +240,11 @@ impl Play<'_, '_, '_> {
     }
 
     fn assign(&mut self, n: usize, item: Item, now: Time) {
-        let is_full = item.kind == Kind::Request && self.is_full(n);
+        let is_request = item.kind == Kind::Request;
+        let is_full = is_request && self.is_full(n);
         let station = &mut self.stations[n];
-        if station.is_busy || is_full {
+        let is_masked = is_request && station.input.is_masked(&self.floor.input, now);
+        if station.is_busy || is_full || is_masked {
             station.queue.push_back(item);
             return;
         }
@@ -249,9 +258,19 @@ impl Play<'_, '_, '_> {
 
     /// A core that rests wakes and works on this.
     fn begin(&mut self, n: usize, item: Item, now: Time) {
+        let polls = self.stations[n].input.polls(&self.floor.input, now);
+        let item = if polls { self.polled(item) } else { item };
         let least = self.rises(n, now);
         let ready = self.floor.cores.wake(n, now, item.id, least);
         self.serve(n, item, ready);
+    }
+
+    /// A request that no interrupt brings.
+    fn polled(&self, item: Item) -> Item {
+        if item.kind != Kind::Request {
+            return item;
+        }
+        Item { work: self.floor.input.polled(item.work), ..item }
     }
 
     /// A core that runs works on this.
@@ -323,9 +342,12 @@ impl Play<'_, '_, '_> {
     }
 
     /// Takes what a core does next.
-    fn take(&mut self, n: usize) -> Option<Item> {
+    fn take(&mut self, n: usize, now: Time) -> Option<Item> {
         let is_full = self.is_full(n);
         let station = &mut self.stations[n];
+        if !station.kind.is_of_request() && station.input.is_masked(&self.floor.input, now) {
+            return None;
+        }
         if is_full && station.queue.front()?.kind == Kind::Request {
             return None;
         }
@@ -360,9 +382,10 @@ impl Play<'_, '_, '_> {
                 _ => {}
             }
         }
-        match self.take(n) {
+        match self.take(n, now) {
             Some(item) => {
-                self.serve(n, item, now);
+                // A core that has work finds more by looking.
+                self.serve(n, self.polled(item), now);
                 Ok(())
             }
             None => self.rest(n, now),
@@ -370,8 +393,13 @@ impl Play<'_, '_, '_> {
     }
 
     fn rest(&mut self, n: usize, now: Time) -> Result<(), RunError> {
-        self.floor.cores.begin_rest(n, now)?;
-        self.stations[n].is_busy = false;
+        let station = &mut self.stations[n];
+        station.is_busy = false;
+        let is_behind_requests = station.kind.is_of_request();
+        match station.input.rests(&self.floor.input, is_behind_requests, now) {
+            Some(rest) => self.floor.cores.hold(n, now, rest),
+            None => self.floor.cores.begin_rest(n, now)?,
+        }
         self.busy -= 1;
         if self.busy == 0 {
             self.idle_since = now;

@@ -12,6 +12,7 @@ use crate::general::Floor;
 use halfwink_techniques::node::MakeIdler;
 
 use crate::governor::Governor;
+use crate::intake::Intake;
 use crate::load::{never, Asking, Load};
 use crate::moved::Offload;
 use crate::package::Sockets;
@@ -19,7 +20,7 @@ use crate::profile::{Preheated, Profile};
 use crate::source::{exhaust, Source, Surroundings};
 use crate::{fast, general};
 use halfwink_techniques::node::machine::{us, Machine};
-use halfwink_techniques::node::{Announce, Dispatch, Plan};
+use halfwink_techniques::node::{Announce, Dispatch, Input, Plan};
 
 /// Slices of a run, of equal time: enough for batch means of differences.
 pub const SLICES: usize = 128;
@@ -296,7 +297,7 @@ fn play(
     let is_apart = plan.dispatch == Dispatch::Hash
         && !is_closed
         && !sockets.can_sleep()
-        && plan.coalesce_us == 0.0
+        && matches!(plan.input, Input::AtOnce | Input::Coalesced(0.0))
         && offload.is_none()
         && options.engine == Engine::Any;
     if is_apart {
@@ -306,7 +307,7 @@ fn play(
             cores: &mut cores,
             sockets: &mut sockets,
             dispatch: plan.dispatch,
-            coalesce: us(plan.coalesce_us),
+            input: Intake::new(plan.input, &machine.states),
             offload,
             asking,
         };

@@ -25,6 +25,13 @@ pub(crate) enum Kind {
     Return,
 }
 
+impl Kind {
+    /// True for work that a request is made of.
+    pub(crate) fn is_of_request(self) -> bool {
+        matches!(self, Kind::Request | Kind::Visit | Kind::Return)
+    }
+}
+
 /// A piece of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {

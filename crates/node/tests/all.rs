@@ -4,4 +4,5 @@ mod closed_forms;
 mod closed_loops;
 mod common;
 mod engines;
+mod inputs;
 mod moved;

@@ -5,7 +5,7 @@ use halfwink_node::closed_form::{machine_repairman, separate_queues};
 use halfwink_node::{
     idle_power, simulate, Clients, Load, Options, Profile, ProfileSpec, Run, RunError,
 };
-use halfwink_techniques::node::{Announce, Dispatch, Machine, Plan};
+use halfwink_techniques::node::{Announce, Dispatch, Input, Machine, Plan};
 
 use crate::common::{gating_menu, in_c1, in_c6, menu, service, spec, ten_us};
 
@@ -66,8 +66,18 @@ fn hashed_requests_of_clients_are_a_network_of_queues() {
 fn clients_are_the_rate_times_the_answer_and_the_thought() {
     let plans = [
         Plan::default(),
-        Plan { dispatch: Dispatch::Packing(2), coalesce_us: 30.0, ..Plan::default() },
+        Plan { dispatch: Dispatch::Packing(2), input: Input::Coalesced(30.0), ..Plan::default() },
         Plan { package: Some("pc1a".to_owned()), dispatch: Dispatch::Lifo, ..Plan::default() },
+        Plan { input: Input::Moderated, ..Plan::default() },
+        Plan {
+            input: Input::Polled { span_us: 30.0, interrupt_us: 1.0 },
+            dispatch: Dispatch::LeastLoaded,
+            ..Plan::default()
+        },
+        Plan {
+            input: Input::Suspended { flush_us: 20.0, empty_polls: 3, interrupt_us: 1.0 },
+            ..Plan::default()
+        },
     ];
     for plan in &plans {
         for make in [in_c1 as fn(usize) -> _, in_c6, gating_menu, menu] {

@@ -4,7 +4,7 @@ use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
 use halfwink_node::closed_form::set_up_wait;
 use halfwink_node::{simulate, Load, Moved, Options, Profile, ProfileSpec, Run, RunError, Variant};
-use halfwink_techniques::node::{Dispatch, Idler, Machine, Plan};
+use halfwink_techniques::node::{Dispatch, Idler, Input, Machine, Plan};
 
 use crate::common::{in_c1, in_c6, run, service, spec};
 
@@ -140,7 +140,7 @@ fn nothing_that_moves_is_the_machine_without_those_cores() {
 fn every_dispatch_serves_what_comes() {
     let load = AT_RANDOM(6.0 * 0.5 / 15e-6);
     for dispatch in [Dispatch::Hash, Dispatch::LeastLoaded, Dispatch::Fifo, Dispatch::Packing(2)] {
-        let plan = Plan { dispatch, coalesce_us: 5.0, ..Plan::default() };
+        let plan = Plan { dispatch, input: Input::Coalesced(5.0), ..Plan::default() };
         let mut machine = spec(8);
         machine.kernel.background_per_s = 2000.0;
         let found = run(machine, &moving(2.3, 2.2), &load, &plan, in_c1, with(2, 200_000));

@@ -17,6 +17,34 @@ pub enum Dispatch {
     Fifo,
 }
 
+/// How requests get from the network card to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub enum Input {
+    /// Each interrupts a core at once.
+    #[default]
+    AtOnce,
+    /// The card holds an interrupt back for this time, in microseconds, so that one is for several.
+    Coalesced(f64),
+    /// The card does the same, for a time that Linux moderates.
+    Moderated,
+    /// A core without work polls the card before it rests.
+    Polled {
+        /// Time for which it polls, in microseconds.
+        span_us: f64,
+        /// Work that a request costs less if no interrupt brings it, in microseconds.
+        interrupt_us: f64,
+    },
+    /// Interrupts are masked while a core has work, and for some timers behind that.
+    Suspended {
+        /// Time of each timer, in microseconds.
+        flush_us: f64,
+        /// Number of timers that find nothing before interrupts are back.
+        empty_polls: u32,
+        /// Work that a request costs less if no interrupt brings it, in microseconds.
+        interrupt_us: f64,
+    },
+}
+
 /// Announcements: each request is told to its core before it comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Announce {
@@ -39,8 +67,8 @@ pub struct Plan {
     pub package: Option<String>,
     /// How requests come to cores.
     pub dispatch: Dispatch,
-    /// Longest time that the network card holds an interrupt back, in microseconds.
-    pub coalesce_us: f64,
+    /// How requests get from the network card to a core.
+    pub input: Input,
     /// Announcements of requests, if there are any.
     pub announce: Option<Announce>,
 }
