@@ -18,6 +18,7 @@ from halfwink.models import stated_profile
 from halfwink.models.request_profile import WITHIN, core_of
 from halfwink.models.response_times import read_times, time_us
 from halfwink.report.load_chart import alike, along_load, front, is_along_load
+from halfwink.results.published_watts import published_watts
 from halfwink.results.summary import summarize
 from halfwink.runs.comparison import at_loads, split_loads
 
@@ -91,6 +92,34 @@ def test_the_chart_has_a_line_for_each_composition(found: hw.Results):
     assert power["title"] == "watts against load"
     alone = hw.compare("exponential@30", world="node", techniques=["menu", "c1"], set=FEW)
     assert not is_along_load(alone)
+
+
+def test_published_watts_stand_beside_ours_as_inputs_or_as_targets():
+    """SPECpower 20240716-01419: one Xeon of 32 cores. Its idle watts made the machine file."""
+    values = FEW | {"server.cores": 8}
+    loads = ["10%", "20%", "30%", "35%", "90%"]
+    played = hw.compare("nginx", techniques=["menu", "c1e"], set=values, loads=loads)
+    c1e = played.published_watts.filter(technique="c1e")
+    assert c1e["published_w"].to_list() == [244, 260, 273, 416]
+    assert set(c1e["published_use"]) == {"target"}
+    low, high = c1e["above_published_pct"].to_list()[:3], c1e["above_published_pct"][3]
+    assert all(abs(off) < 5 for off in low), low
+    # A miss: the part raises its clock with load, and ours has one clock (docs/node.md).
+    assert -25 < high < -20
+    inputs = published_watts().filter(published_use="input")
+    assert inputs["load_pct"].to_list() == [0]
+    # The sum of what the file has: without requests, all cores in C1E.
+    spec = tomllib.loads((root() / "machines/node/golden-cove-56.toml").read_text())
+    watts = {one["name"]: one["core_w"] for one in spec["idle_states"]}
+    shared = {one["name"]: one["awake_w"] for one in spec["shared"]}
+    idle = 32 * watts["c1e"] + sum(shared.values()) + spec["rest_w"]
+    assert idle == pytest.approx(inputs["published_w"][0], abs=1)
+    chart = json.dumps(along_load(played).to_dict(), default=str)
+    assert "crosses: SPECpower 20240716-01419" in chart
+    # Another server is not that one.
+    other = hw.compare("nginx", techniques=["c1e"], set=FEW, loads=loads[:2])
+    assert "published_watts" not in other.tables
+    assert "SPECpower" not in json.dumps(along_load(other).to_dict(), default=str)
 
 
 def test_irq_suspension_crosses_interrupts_as_published(tmp_path: Path):
