@@ -112,7 +112,7 @@ pub(crate) fn play(
         open: 0,
         of: (0, 0),
         epoch: 0,
-        input: Queue::new(),
+        input: Queue::new(&floor.input),
     };
     let count = floor.cores.cores.len();
     let keeps_idle = matches!(floor.dispatch, Dispatch::Lifo | Dispatch::Fifo);

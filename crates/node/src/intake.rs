@@ -28,11 +28,12 @@ pub(crate) enum Intake {
 }
 
 /// State of one core's receive queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     /// Time of the card's next interrupt.
     interrupt: Time,
-    moderation: Moderation,
+    // Boxed: every step of every core reads what stands beside it.
+    moderation: Option<Box<Moderation>>,
     /// End of the present poll, or of the present timer; over if it is not later than now.
     until: Time,
     /// Timers that may still find nothing.
@@ -72,19 +73,21 @@ impl Intake {
 }
 
 impl Queue {
-    pub(crate) fn new() -> Queue {
-        let (interrupt, until, timers) = (Time::ZERO, Time::ZERO, 0);
-        Queue { interrupt, moderation: Moderation::new(), until, timers }
+    pub(crate) fn new(intake: &Intake) -> Queue {
+        let is_moderated = matches!(intake, Intake::Moderated);
+        let moderation = is_moderated.then(|| Box::new(Moderation::new()));
+        Queue { interrupt: Time::ZERO, moderation, until: Time::ZERO, timers: 0 }
     }
 
     /// The card has a request: the time of the interrupt that brings it, and whether that is a new
     /// one; none if there is no delay.
     pub(crate) fn receive(&mut self, intake: &Intake, now: Time) -> Option<(Time, bool)> {
-        let hold = match intake {
-            Intake::Coalesced(hold) => *hold,
-            Intake::Moderated => {
-                self.moderation.packet();
-                self.moderation.hold()
+        let hold = match (intake, &mut self.moderation) {
+            (Intake::AtOnce, _) => return None,
+            (Intake::Coalesced(hold), _) => *hold,
+            (Intake::Moderated, Some(moderation)) => {
+                moderation.packet();
+                moderation.hold()
             }
             _ => return None,
         };
@@ -97,7 +100,9 @@ impl Queue {
 
     /// The card's interrupt is due.
     pub(crate) fn interrupts(&mut self, now: Time) {
-        self.moderation.interrupt(now);
+        if let Some(moderation) = &mut self.moderation {
+            moderation.interrupt(now);
+        }
     }
 
     /// A core has nothing to do, behind requests or behind other work: how it rests, if its
