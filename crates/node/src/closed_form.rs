@@ -63,8 +63,9 @@ pub fn machine_repairman(servers: u32, clients: u32, service: f64, think: f64) -
     (rate, f64::from(clients) / rate - think)
 }
 
-/// The same where each request goes to one of so many queues by chance, each with a server of its
-/// own: exact mean value analysis (Reiser and Lavenberg 1980) of equal stations.
+/// Returns throughput and mean response time of clients whose requests each go to one of so many
+/// queues by chance, each with a server of its own: exact mean value analysis (Reiser and
+/// Lavenberg 1980) of equal stations.
 #[must_use]
 pub fn separate_queues(queues: u32, clients: u32, service: f64, think: f64) -> (f64, f64) {
     let (mut queued, mut rate, mut answer) = (0.0, 0.0, service);

@@ -4,6 +4,7 @@ use halfwink_units::Time;
 
 use crate::books::{Books, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, VISIT, WAKING};
 use crate::governor::{Governor, Resting};
+use crate::intake::Held;
 use crate::profile::Preheated;
 use crate::run::{RunError, Tally};
 use crate::source::{between, rank, Item, Kind};
@@ -101,9 +102,11 @@ impl<'a> Cores<'a> {
     }
 
     /// The core has nothing to do, and rests in a state that its governor does not choose.
-    pub(crate) fn hold(&mut self, n: usize, now: Time, rest: Resting) {
+    pub(crate) fn hold(&mut self, n: usize, now: Time, (state, due, wakes): Held) {
         let core = &mut self.cores[n];
-        (core.since, core.awaits, core.rest) = (now, true, rest);
+        core.since = now;
+        // Its governor is not told, and learns nothing from a rest that it did not choose.
+        (core.awaits, core.rest) = (true, Resting { state, due, wakes });
     }
 
     /// The timer of its rest is due.
@@ -127,6 +130,7 @@ impl<'a> Cores<'a> {
         let resumed = ready + self.machine.tick_work;
         self.books.post(n, TICK, ready, resumed);
         let core = &mut self.cores[n];
+        // Such a rest was not ended by a tick that the governor reckons with.
         if !core.awaits {
             core.governor.ticked(ready);
         }
@@ -166,6 +170,7 @@ impl<'a> Cores<'a> {
     fn leave(&mut self, n: usize, state: usize, id: u64, least: Time) -> Time {
         self.tally.wakes[state] += 1;
         let core = &mut self.cores[n];
+        // Sleeps behind each other lose lines once: the request pays for the deepest of them.
         if self.extra[state] > core.cold {
             (core.cold, core.lost) = (self.extra[state], state);
         }

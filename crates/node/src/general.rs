@@ -53,7 +53,7 @@ struct Station {
     of: (u32, u16),
     /// Number of its present rest.
     epoch: u64,
-    /// What the network card has for it.
+    /// Receive queue of the network card.
     input: Queue,
 }
 
@@ -397,7 +397,7 @@ impl Play<'_, '_, '_> {
         station.is_busy = false;
         let is_behind_requests = station.kind.is_of_request();
         match station.input.rests(&self.floor.input, is_behind_requests, now) {
-            Some(rest) => self.floor.cores.hold(n, now, rest),
+            Some(held) => self.floor.cores.hold(n, now, held),
             None => self.floor.cores.begin_rest(n, now)?,
         }
         self.busy -= 1;

@@ -4,7 +4,6 @@ use halfwink_techniques::node::machine::{us, State, POLL};
 use halfwink_techniques::node::Input;
 use halfwink_units::Time;
 
-use crate::governor::Resting;
 use crate::moderation::Moderation;
 
 /// The policy of the input slot, in the machine's units.
@@ -26,6 +25,9 @@ pub(crate) enum Intake {
         awaits_in: usize,
     },
 }
+
+/// A rest that no governor chose: the state, when its timer is due, and whether that wakes the core.
+pub(crate) type Held = (usize, Time, bool);
 
 /// State of one core's receive queue.
 #[derive(Clone, Debug)]
@@ -112,7 +114,7 @@ impl Queue {
         intake: &Intake,
         is_behind_requests: bool,
         now: Time,
-    ) -> Option<Resting> {
+    ) -> Option<Held> {
         let (span, timers, state, wakes) = match *intake {
             Intake::Polled { span, .. } => (span, 1, POLL, false),
             Intake::Suspended { flush, timers, awaits_in, .. } => (flush, timers, awaits_in, true),
@@ -125,7 +127,7 @@ impl Queue {
             self.timers -= 1;
             self.until = if self.timers > 0 { now + span } else { self.until };
         }
-        (self.until > now).then_some(Resting { state, due: self.until, wakes })
+        (self.until > now).then_some((state, self.until, wakes))
     }
 
     /// True while a core that rests polls.

@@ -7,7 +7,6 @@ use halfwink_engine::{stream, Law, Sampler, Stream};
 use halfwink_units::Time;
 use rand::Rng;
 
-use crate::run::{Options, RunError, SLICES};
 use crate::source::{core_of, service_time, Item, Kind};
 
 /// Share of a run that is played before anything is counted.
@@ -18,12 +17,12 @@ const LEAST_WARM_UP_S: f64 = 0.1;
 /// Most clients of a closed loop: each has a random stream of its own.
 const MOST_CLIENTS: u32 = 1 << 20;
 
-/// How requests come.
+/// A load: requests at times of their own, or from clients that wait.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// At times of their own, whether the server is ready or not.
     Open(Arrivals),
-    /// From clients that wait for each answer, so that a slow server is asked less.
+    /// Clients wait for each answer, so that a slow server is asked less.
     Closed(Clients),
 }
 
@@ -79,10 +78,10 @@ impl Load {
     /// `most_per_s` is what a closed loop does at most.
     pub(crate) fn spans_s(
         &self,
-        options: Options,
-        most_per_s: f64,
-    ) -> Result<(f64, f64), RunError> {
-        let endless = |rate: f64| (options.requests as f64 / rate, LEAST_WARM_UP_S);
+        requests: u64,
+        (most_per_s, shortest_s): (f64, f64),
+    ) -> Result<(f64, f64), String> {
+        let endless = |rate: f64| (requests as f64 / rate, LEAST_WARM_UP_S);
         let (length_s, least_s) = match self {
             Load::Open(Arrivals::Recorded { times, .. }) => {
                 (times.last().map_or(0.0, |last| last.as_s()), 0.0)
@@ -91,27 +90,24 @@ impl Load {
             Load::Open(arrivals) => endless(arrivals.rate()),
             Load::Closed(_) => endless(most_per_s),
         };
-        let shortest_s = 1e-9 * SLICES as f64;
         if !(shortest_s..1e6).contains(&length_s) {
-            let message = format!("a run of {length_s:.3} s, expected 1e-7 s to less than 1e6 s");
-            return Err(RunError::Load(message));
+            return Err(format!("a run of {length_s:.3} s, expected 1e-7 s to less than 1e6 s"));
         }
         if let Load::Open(Arrivals::Mmpp { stays_s: [first, second], .. }) = self {
             let both_s = first + second;
             let least = (both_s * self.rate(0.0)).ceil() + 1.0;
             if length_s < both_s {
-                let message = format!(
+                return Err(format!(
                     "a run of {length_s:.3} s, expected {both_s} s or more, so that both loads \
                      come: --set requests={least:.0}"
-                );
-                return Err(RunError::Load(message));
+                ));
             }
         }
         Ok(((WARM_UP * length_s).max(least_s), (1.0 - WARM_UP) * length_s))
     }
 }
 
-/// Arrivals of one request that is never due: all that a source then draws is the kernel's own work.
+/// Arrivals of one request that is never due: all that a source then draws is the kernel's work.
 pub(crate) fn never() -> Arrivals {
     Arrivals::Recorded { times: Arc::new([Time::NEVER]), sizes: Arc::default() }
 }
@@ -140,12 +136,12 @@ impl<'a> Asking<'a> {
         clients: &Clients,
         (service, pace): (&'a Sampler, f64),
         (serving, apart): (u32, Time),
-        options: Options,
-    ) -> Result<Asking<'a>, RunError> {
-        let think = clients.check().map_err(RunError::Load)?;
-        let asker = |n| Asker { random: stream(options.seed, &format!("client{n}")), asked: 0 };
+        (seed, flows): (u64, u32),
+    ) -> Result<Asking<'a>, String> {
+        let think = clients.check()?;
+        let asker = |n| Asker { random: stream(seed, &format!("client{n}")), asked: 0 };
         let clients = (0..clients.count).map(asker).collect();
-        Ok(Asking { think, service, pace, flows: options.flows, serving, clients, apart })
+        Ok(Asking { think, service, pace, flows, serving, clients, apart })
     }
 
     /// The first request of each client. They begin somewhere in a think time, so that equal ones

@@ -242,7 +242,7 @@ pub fn simulate(
     control: &RunControl,
 ) -> Result<Run, RunError> {
     load.check().map_err(RunError::Load)?;
-    let window = window(load.spans_s(options, most_per_s(on, load))?);
+    let window = window(on, load, options)?;
     play(on, (load, window), plan, make, options, control)
 }
 
@@ -257,7 +257,7 @@ pub fn idle_power(
     options: Options,
     control: &RunControl,
 ) -> Result<f64, RunError> {
-    let window = window(IDLE_SPANS_S);
+    let window = counted(IDLE_SPANS_S);
     let run = play(on, (&Load::Open(never()), window), plan, make, options, control)?;
     Ok(run.energy_j() / run.duration.as_s())
 }
@@ -291,7 +291,8 @@ fn play(
         Load::Closed(clients) => {
             let service = (&profile.service, 1e6 * profile.variant.time);
             let to = (serving as u32, cores.tally.apart);
-            Some(Asking::new(clients, service, to, options)?)
+            let draws = (options.seed, options.flows);
+            Some(Asking::new(clients, service, to, draws).map_err(RunError::Load)?)
         }
     };
     let is_apart = plan.dispatch == Dispatch::Hash
@@ -341,12 +342,19 @@ fn offload(
 /// No such arrivals.
 pub fn draw(on: (&Machine, &Profile), load: &Load, options: Options) -> Result<u64, RunError> {
     load.check().map_err(RunError::Load)?;
-    let until = window(load.spans_s(options, most_per_s(on, load))?).end;
+    let until = window(on, load, options)?.end;
     Ok(exhaust(&mut source(on, load, options, (None, on.0.cores())), until))
 }
 
-/// The span that is counted.
-fn window((warm_s, counted_s): (f64, f64)) -> Window {
+/// The span that is counted of a load.
+fn window(on: (&Machine, &Profile), load: &Load, options: Options) -> Result<Window, RunError> {
+    // A slice takes a nanosecond at least.
+    let least = (most_per_s(on, load), 1e-9 * SLICES as f64);
+    load.spans_s(options.requests, least).map(counted).map_err(RunError::Load)
+}
+
+/// The window that is so long, behind so much that is not counted.
+fn counted((warm_s, counted_s): (f64, f64)) -> Window {
     let end = Time::from_ns((warm_s + counted_s) * 1e9);
     let slice = Time((counted_s * 1e12 / SLICES as f64) as u64);
     Window { start: end - Time(slice.0 * SLICES as u64), end, slice }

@@ -274,6 +274,7 @@ impl Background {
         let next = Item { at, work, core: 0, kind, is_told: false, place: 0, id: 0 };
         let random = stream(seed, "background");
         let mut background = Background { random, gap_ps, work_ps, next, number: 0 };
+        // The first one comes behind a gap, as all others do, and not at 0.
         background.take(cores);
         background
     }

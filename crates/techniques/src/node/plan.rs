@@ -17,7 +17,7 @@ pub enum Dispatch {
     Fifo,
 }
 
-/// How requests get from the network card to a core.
+/// A way of requests from the network card to a core.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Input {
     /// Each interrupts a core at once.
@@ -67,7 +67,7 @@ pub struct Plan {
     pub package: Option<String>,
     /// How requests come to cores.
     pub dispatch: Dispatch,
-    /// How requests get from the network card to a core.
+    /// Way of requests from the network card to a core.
     pub input: Input,
     /// Announcements of requests, if there are any.
     pub announce: Option<Announce>,

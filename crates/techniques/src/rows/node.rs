@@ -127,8 +127,8 @@ const LIMIT: &[Parameter] = &[Parameter::whole("limit", 2, (1, 1000))
 const HOLD: &[Parameter] = &[Parameter::number("hold_us", "us", 50.0, (0.0, 1e6))
     .about("longest time that an interrupt is held back", "assumption: as adaptive moderation")];
 
-/// Work that polling saves: a request of memcached at full load took 8,411 cycles with interrupts and
-/// 6,998 without, at no more than the 3.3 GHz of an EPYC 7662.
+/// Work that polling saves: a request of memcached at full load took 8,411 cycles with interrupts
+/// and 6,998 without, at no more than the 3.3 GHz of an EPYC 7662.
 const INTERRUPT: Parameter = Parameter::number("interrupt_us", "us", 0.43, (0.0, 1e6)).about(
     "work that a request costs less if it is found by polling",
     "Karsten 2024, patch of IRQ suspension, fullbusy at most",
