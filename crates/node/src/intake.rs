@@ -26,7 +26,7 @@ pub(crate) enum Intake {
     },
 }
 
-/// A rest that no governor chose: the state, when its timer is due, and whether that wakes the core.
+/// A rest that no governor chose: the state, when its timer is due, whether that wakes the core.
 pub(crate) type Held = (usize, Time, bool);
 
 /// State of one core's receive queue.

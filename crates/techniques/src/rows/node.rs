@@ -144,7 +144,7 @@ const POLLED: &[Parameter] = &[
 
 const SUSPENDED: &[Parameter] = &[
     Parameter::whole("flush_ns", 20_000, (100, 1_000_000_000)).about(
-        "of the timers that look for packets once a core has no work (gro_flush_timeout)",
+        "nanoseconds of each timer that looks for packets (gro_flush_timeout)",
         "Karsten 2024, patch of IRQ suspension, suspend20",
     ),
     Parameter::whole("empty_polls", 100, (1, 100_000)).about(

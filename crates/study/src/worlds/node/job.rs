@@ -31,7 +31,7 @@ struct NodeJob {
     asked: Asked,
     /// Requests a second that come; those that clients would send to a server without queues.
     offered_per_s: f64,
-    /// That rate in per cent of what the cores carry without any sleep.
+    /// Offered load, in per cent of what the cores carry without any sleep.
     load_pct: f64,
     options: Options,
 }
