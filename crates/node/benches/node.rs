@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
-use halfwink_node::{draw, simulate, Engine, Options, Profile, ProfileSpec};
+use halfwink_node::{draw, simulate, Engine, Load, Options, Profile, ProfileSpec};
 use halfwink_policy::scaling::{Depth, IdleParameters, IdleState, IdleStates, Menu};
 use halfwink_techniques::node::{Idler, Machine, Plan};
 use halfwink_units::Time;
@@ -54,7 +54,8 @@ fn main() {
     })
     .expect("a profile");
     for load in [0.1, 0.3, 0.7] {
-        let arrivals = Arrivals::Poisson { rate: load * 56.0 / (SERVICE_US * 1e-6) };
+        let rate = load * 56.0 / (SERVICE_US * 1e-6);
+        let arrivals = Load::Open(Arrivals::Poisson { rate });
         let options = Options::requests(REQUESTS, 1);
         let rate = |play: &dyn Fn()| {
             let begun = Instant::now();

@@ -43,3 +43,45 @@ pub fn two_states_power(gap: f64, after: f64, set_up: f64, powers: [f64; 3]) -> 
     let energy: f64 = times.iter().zip(powers).map(|(time, power)| time * power).sum();
     energy / times.iter().sum::<f64>()
 }
+
+/// Throughput and mean response time of `clients` that think for an exponential time and share one
+/// queue of `servers` with exponential service: M/M/c//N, the machine repairman (Palm 1947;
+/// Kleinrock 1975, Sec 3.8). Times in the unit of `service`.
+#[must_use]
+pub fn machine_repairman(servers: u32, clients: u32, service: f64, think: f64) -> (f64, f64) {
+    let mut weights = vec![1.0];
+    for n in 1..=clients {
+        let comes = f64::from(clients - n + 1) / think;
+        let leaves = f64::from(n.min(servers)) / service;
+        let last = weights[weights.len() - 1];
+        weights.push(last * comes / leaves);
+    }
+    let whole: f64 = weights.iter().sum();
+    let busy = |n: usize| f64::from((n as u32).min(servers));
+    let rate: f64 =
+        weights.iter().enumerate().map(|(n, w)| w * busy(n) / service).sum::<f64>() / whole;
+    (rate, f64::from(clients) / rate - think)
+}
+
+/// Returns throughput and mean response time of clients whose requests each go to one of so many
+/// queues by chance, each with a server of its own: exact mean value analysis (Reiser and
+/// Lavenberg 1980) of equal stations.
+#[must_use]
+pub fn separate_queues(queues: u32, clients: u32, service: f64, think: f64) -> (f64, f64) {
+    let (mut queued, mut rate, mut answer) = (0.0, 0.0, service);
+    for n in 1..=clients {
+        answer = service * (1.0 + queued);
+        rate = f64::from(n) / (answer + think);
+        queued = rate / f64::from(queues) * answer;
+    }
+    (rate, answer)
+}
+
+/// Mean time for which interrupts hold requests back: the first of each for the whole `hold`,
+/// those that follow for what is left of it. Poisson arrivals at `rate` a core: near `hold` at a
+/// low rate, half of it at a high one.
+#[must_use]
+pub fn coalesced_wait(rate: f64, hold: f64) -> f64 {
+    let more = rate * hold;
+    hold * (1.0 + 0.5 * more) / (1.0 + more)
+}

@@ -4,6 +4,7 @@ use halfwink_units::Time;
 
 use crate::books::{Books, BACKGROUND, COLD, IDLE, PREHEAT, REQUEST, TICK, VISIT, WAKING};
 use crate::governor::{Governor, Resting};
+use crate::intake::Held;
 use crate::profile::Preheated;
 use crate::run::{RunError, Tally};
 use crate::source::{between, rank, Item, Kind};
@@ -26,7 +27,7 @@ pub(crate) struct Core {
     lost: usize,
     /// Requests that were announced and have not come yet.
     announced: u32,
-    /// True while it rests for one of them, without its governor.
+    /// True while it rests for one of them, or as its input wants, without its governor.
     awaits: bool,
     ticks: u64,
 }
@@ -100,14 +101,26 @@ impl<'a> Cores<'a> {
         Ok(())
     }
 
-    /// The governor's timer is due.
+    /// The core has nothing to do, and rests in a state that its governor does not choose.
+    pub(crate) fn hold(&mut self, n: usize, now: Time, (state, due, wakes): Held) {
+        let core = &mut self.cores[n];
+        core.since = now;
+        // Its governor is not told, and learns nothing from a rest that it did not choose.
+        (core.awaits, core.rest) = (true, Resting { state, due, wakes });
+    }
+
+    /// The timer of its rest is due.
     pub(crate) fn ring(&mut self, n: usize, now: Time, least: Time) -> Result<Rang, RunError> {
         let core = &mut self.cores[n];
         let Resting { state, wakes, .. } = core.rest;
         self.books.post(n, IDLE + state, core.since, now);
         core.since = now;
         if !wakes {
-            core.rest = core.governor.ring(now)?;
+            if core.awaits {
+                self.begin_rest(n, now)?;
+            } else {
+                core.rest = core.governor.ring(now)?;
+            }
             return Ok(Rang::Resting);
         }
         core.ticks += 1;
@@ -117,7 +130,10 @@ impl<'a> Cores<'a> {
         let resumed = ready + self.machine.tick_work;
         self.books.post(n, TICK, ready, resumed);
         let core = &mut self.cores[n];
-        core.governor.ticked(ready);
+        // Such a rest was not ended by a tick that the governor reckons with.
+        if !core.awaits {
+            core.governor.ticked(ready);
+        }
         (core.rest, core.free) = (AWAKE, resumed);
         self.tally.ticks += 1;
         Ok(Rang::Tick(resumed))
@@ -154,6 +170,7 @@ impl<'a> Cores<'a> {
     fn leave(&mut self, n: usize, state: usize, id: u64, least: Time) -> Time {
         self.tally.wakes[state] += 1;
         let core = &mut self.cores[n];
+        // Sleeps behind each other lose lines once: the request pays for the deepest of them.
         if self.extra[state] > core.cold {
             (core.cold, core.lost) = (self.extra[state], state);
         }

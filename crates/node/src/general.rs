@@ -1,5 +1,5 @@
-//! Cores that share queues, a package, cores of the kernel or a held-back interrupt: all goes
-//! through one event queue.
+//! Cores that share queues, a package, cores of the kernel, clients that wait or a held-back
+//! interrupt: all goes through one event queue.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,6 +8,8 @@ use halfwink_engine::{Class, EventQueue, RunControl};
 use halfwink_units::Time;
 
 use crate::core::{Cores, Rang};
+use crate::intake::{Intake, Queue};
+use crate::load::Asking;
 use crate::moved::{Job, Offload};
 use crate::package::Sockets;
 use crate::run::RunError;
@@ -18,8 +20,12 @@ use halfwink_techniques::node::Dispatch;
 enum Event {
     /// Work reaches the machine.
     Arrive(Item),
+    /// A client sends its next request.
+    Send(Item),
     /// The network card interrupts with this.
     Deliver(Item),
+    /// The network card interrupts a core.
+    Interrupt(u32),
     /// The core is done with what it works on.
     Done(u32),
     /// The timer of the core's governor is due, if its rest is still that one.
@@ -47,8 +53,8 @@ struct Station {
     of: (u32, u16),
     /// Number of its present rest.
     epoch: u64,
-    /// When the network card interrupts it next.
-    interrupt: Time,
+    /// Receive queue of the network card.
+    input: Queue,
 }
 
 impl Station {
@@ -66,17 +72,19 @@ impl Station {
 }
 
 /// The policies of the other slots, and what they decide about.
-pub(crate) struct Floor<'c, 'm> {
+pub(crate) struct Floor<'c, 'm, 's> {
     pub(crate) cores: &'c mut Cores<'m>,
     pub(crate) sockets: &'c mut Sockets,
     pub(crate) dispatch: Dispatch,
-    pub(crate) coalesce: Time,
+    pub(crate) input: Intake,
     /// Cores of the kernel, if its code moves there.
     pub(crate) offload: Option<Offload>,
+    /// Clients whose requests these are, if they wait for answers.
+    pub(crate) asking: Option<Asking<'s>>,
 }
 
-struct Play<'c, 'm> {
-    floor: Floor<'c, 'm>,
+struct Play<'c, 'm, 's> {
+    floor: Floor<'c, 'm, 's>,
     stations: Vec<Station>,
     /// Number of the cores that serve requests: the first ones.
     serving: usize,
@@ -104,7 +112,7 @@ pub(crate) fn play(
         open: 0,
         of: (0, 0),
         epoch: 0,
-        interrupt: Time::ZERO,
+        input: Queue::new(&floor.input),
     };
     let count = floor.cores.cores.len();
     let keeps_idle = matches!(floor.dispatch, Dispatch::Lifo | Dispatch::Fifo);
@@ -126,6 +134,9 @@ pub(crate) fn play(
     if let Some(item) = next {
         play.events.push(item.at, ARRIVE, Event::Arrive(item));
     }
+    for item in play.floor.asking.as_mut().map_or(Vec::new(), Asking::first) {
+        play.sends(item);
+    }
     let mut steps = 0_u64;
     while let Some((now, event)) = play.events.pop() {
         if steps.is_multiple_of(65_536) {
@@ -144,7 +155,7 @@ pub(crate) fn play(
     Ok(())
 }
 
-impl Play<'_, '_> {
+impl Play<'_, '_, '_> {
     fn step(&mut self, now: Time, event: Event, end: Time) -> Result<(), RunError> {
         match event {
             Event::Arrive(item) if item.kind == Kind::Request => self.receive(item, now),
@@ -152,7 +163,12 @@ impl Play<'_, '_> {
                 self.assign(item.core as usize, item, now);
                 Ok(())
             }
+            Event::Send(item) => self.receive(item, now),
             Event::Deliver(item) => self.dispatch(item, now),
+            Event::Interrupt(n) => {
+                self.stations[n as usize].input.interrupts(now);
+                Ok(())
+            }
             Event::Done(n) => self.done(n as usize, now),
             Event::Timer(n, epoch) if now < end => self.timer(n as usize, epoch, now),
             Event::Enter(socket, epoch) if now < end => {
@@ -166,14 +182,14 @@ impl Play<'_, '_> {
 
     /// The network card has a request.
     fn receive(&mut self, item: Item, now: Time) -> Result<(), RunError> {
-        if self.floor.coalesce == Time::ZERO {
+        let input = &mut self.stations[item.core as usize].input;
+        let Some((due, is_new)) = input.receive(&self.floor.input, now) else {
             return self.dispatch(item, now);
+        };
+        if is_new && matches!(self.floor.input, Intake::Moderated) {
+            self.events.push(due, ARRIVE, Event::Interrupt(item.core));
         }
-        let station = &mut self.stations[item.core as usize];
-        if station.interrupt < now {
-            station.interrupt = now + self.floor.coalesce;
-        }
-        self.events.push(station.interrupt, ARRIVE, Event::Deliver(item));
+        self.events.push(due, ARRIVE, Event::Deliver(item));
         Ok(())
     }
 
@@ -224,9 +240,11 @@ impl Play<'_, '_> {
     }
 
     fn assign(&mut self, n: usize, item: Item, now: Time) {
-        let is_full = item.kind == Kind::Request && self.is_full(n);
+        let is_request = item.kind == Kind::Request;
+        let is_full = is_request && self.is_full(n);
         let station = &mut self.stations[n];
-        if station.is_busy || is_full {
+        let is_masked = is_request && station.input.is_masked(&self.floor.input, now);
+        if station.is_busy || is_full || is_masked {
             station.queue.push_back(item);
             return;
         }
@@ -240,9 +258,19 @@ impl Play<'_, '_> {
 
     /// A core that rests wakes and works on this.
     fn begin(&mut self, n: usize, item: Item, now: Time) {
+        let polls = self.stations[n].input.polls(&self.floor.input, now);
+        let item = if polls { self.polled(item) } else { item };
         let least = self.rises(n, now);
         let ready = self.floor.cores.wake(n, now, item.id, least);
         self.serve(n, item, ready);
+    }
+
+    /// A request that no interrupt brings.
+    fn polled(&self, item: Item) -> Item {
+        if item.kind != Kind::Request {
+            return item;
+        }
+        Item { work: self.floor.input.polled(item.work), ..item }
     }
 
     /// A core that runs works on this.
@@ -256,9 +284,28 @@ impl Play<'_, '_> {
                 station.of.1 = station.opens(job);
                 self.floor.cores.part(n, now, &Item { work, ..item })
             }
+            (None, Kind::Request) => {
+                let done = self.floor.cores.work(n, now, &item);
+                self.answers(item.id, done);
+                done
+            }
             _ => self.floor.cores.work(n, now, &item),
         };
         self.events.push(done, DONE, Event::Done(n as u32));
+    }
+
+    /// A request is done then: its client gets the answer, and sends its next one later.
+    fn answers(&mut self, id: u64, done: Time) {
+        if let Some(asking) = &mut self.floor.asking {
+            let next = asking.next(id, done);
+            self.sends(next);
+        }
+    }
+
+    fn sends(&mut self, item: Item) {
+        if item.at < self.floor.cores.books.window.end {
+            self.events.push(item.at, ARRIVE, Event::Send(item));
+        }
     }
 
     /// A part of a request is done: it visits a core of the kernel, or was the last one.
@@ -267,11 +314,12 @@ impl Play<'_, '_> {
         let (_, place) = station.of;
         let Some(job) = &mut station.jobs[usize::from(place)] else { return };
         let Some(visit) = job.leave(n, place, now) else {
-            let (arrived, start) = (job.item.at, job.start);
+            let (id, arrived, start) = (job.item.id, job.item.at, job.start);
             station.jobs[usize::from(place)] = None;
             station.open -= 1;
             let cores = &mut *self.floor.cores;
             cores.tally.request(&cores.books.window, arrived, start, now);
+            self.answers(id, now);
             return;
         };
         let kernel = offload.first..self.stations.len();
@@ -294,9 +342,12 @@ impl Play<'_, '_> {
     }
 
     /// Takes what a core does next.
-    fn take(&mut self, n: usize) -> Option<Item> {
+    fn take(&mut self, n: usize, now: Time) -> Option<Item> {
         let is_full = self.is_full(n);
         let station = &mut self.stations[n];
+        if !station.kind.is_of_request() && station.input.is_masked(&self.floor.input, now) {
+            return None;
+        }
         if is_full && station.queue.front()?.kind == Kind::Request {
             return None;
         }
@@ -331,9 +382,10 @@ impl Play<'_, '_> {
                 _ => {}
             }
         }
-        match self.take(n) {
+        match self.take(n, now) {
             Some(item) => {
-                self.serve(n, item, now);
+                // A core that has work finds more by looking.
+                self.serve(n, self.polled(item), now);
                 Ok(())
             }
             None => self.rest(n, now),
@@ -341,8 +393,13 @@ impl Play<'_, '_> {
     }
 
     fn rest(&mut self, n: usize, now: Time) -> Result<(), RunError> {
-        self.floor.cores.begin_rest(n, now)?;
-        self.stations[n].is_busy = false;
+        let station = &mut self.stations[n];
+        station.is_busy = false;
+        let is_behind_requests = station.kind.is_of_request();
+        match station.input.rests(&self.floor.input, is_behind_requests, now) {
+            Some(held) => self.floor.cores.hold(n, now, held),
+            None => self.floor.cores.begin_rest(n, now)?,
+        }
         self.busy -= 1;
         if self.busy == 0 {
             self.idle_since = now;

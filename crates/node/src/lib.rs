@@ -1,4 +1,4 @@
-//! World: one server of today under an open load of millions of requests.
+//! World: one server of today under millions of requests.
 //!
 //! ```text
 //!  arrivals ─▶ network card ─▶ dispatch ─▶ queue of a core ─▶ core ─▶ done
@@ -14,6 +14,8 @@
 //! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package,
 //!   dispatch, input, preheat.
 //!   Where kernel code moves to cores of its own, a request visits them, and waits for them.
+//! * [`Load`] is open, of requests that come at times of their own, or closed, of clients that wait
+//!   for their answers and think.
 //! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
 //!   recurrence over its own arrivals ([`fast`]); all else goes through an event queue
 //!   ([`general`]). Both give the same run where both can play it (a test).
@@ -29,11 +31,17 @@ mod fast;
 pub mod gaps;
 mod general;
 mod governor;
+mod intake;
+mod load;
+mod moderation;
 mod moved;
 mod package;
 mod profile;
 mod run;
 mod source;
 
+pub use load::{Clients, Load};
 pub use profile::{Cold, Moved, Preheated, Profile, ProfileSpec, Variant, Watts};
-pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};
+pub use run::{
+    draw, idle_power, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES,
+};

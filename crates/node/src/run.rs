@@ -1,6 +1,5 @@
 //! A run: a load on a machine under one policy for each slot.
 
-use halfwink_arrivals::Arrivals;
 use halfwink_engine::confidence::{Estimate, Estimator, Goal, Slots};
 use halfwink_engine::{
     Cause, Closed, Histogram, Imbalance, Interrupted, Ledger, Mode, Row, RunControl, State,
@@ -13,23 +12,23 @@ use crate::general::Floor;
 use halfwink_techniques::node::MakeIdler;
 
 use crate::governor::Governor;
+use crate::intake::Intake;
+use crate::load::{never, Asking, Load};
 use crate::moved::Offload;
 use crate::package::Sockets;
 use crate::profile::{Preheated, Profile};
 use crate::source::{exhaust, Source, Surroundings};
 use crate::{fast, general};
 use halfwink_techniques::node::machine::{us, Machine};
-use halfwink_techniques::node::{Announce, Dispatch, Plan};
+use halfwink_techniques::node::{Announce, Dispatch, Input, Plan};
 
 /// Slices of a run, of equal time: enough for batch means of differences.
 pub const SLICES: usize = 128;
 /// Slices whose latencies are counted together: each part holds hundreds of the longest.
 const TOGETHER: usize = 4;
-/// Share of a run that is played before anything is counted.
-const WARM_UP: f64 = 0.1;
-/// Time that is played before, at least, where arrivals have no end: 25 ticks of a kernel. Menu
-/// needs some ten to forget that it began with nothing; its p99 is four times too long until then.
-const LEAST_WARM_UP_S: f64 = 0.1;
+/// Time before an idle machine's power is counted, and for which it is, in seconds: both are many
+/// ticks and many wake-ups of the kernel's own.
+const IDLE_SPANS_S: (f64, f64) = (0.1, 1.0);
 
 /// Which engine plays a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -73,9 +72,9 @@ pub enum RunError {
     /// It was asked to stop.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// No such arrivals.
-    #[error("arrivals: {0}")]
-    Arrivals(String),
+    /// No such arrivals or clients.
+    #[error("load: {0}")]
+    Load(String),
     /// The machine has no such state.
     #[error("{0}")]
     Plan(String),
@@ -232,25 +231,53 @@ impl Run {
 /// Plays a load on a machine under one policy for each slot.
 ///
 /// # Errors
-/// No such arrivals or states, a policy that asks for what a core cannot do, or a run that was
+/// No such load or states, a policy that asks for what a core cannot do, or a run that was
 /// stopped.
 pub fn simulate(
-    (machine, profile): (&Machine, &Profile),
-    arrivals: &Arrivals,
+    on: (&Machine, &Profile),
+    load: &Load,
     plan: &Plan,
     make: MakeIdler,
     options: Options,
     control: &RunControl,
 ) -> Result<Run, RunError> {
-    arrivals.check().map_err(RunError::Arrivals)?;
-    let window = window(arrivals, options)?;
+    load.check().map_err(RunError::Load)?;
+    let window = window(on, load, options)?;
+    play(on, (load, window), plan, make, options, control)
+}
+
+/// Power of the machine under these policies while no request comes, in watts.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn idle_power(
+    on: (&Machine, &Profile),
+    plan: &Plan,
+    make: MakeIdler,
+    options: Options,
+    control: &RunControl,
+) -> Result<f64, RunError> {
+    let window = counted(IDLE_SPANS_S);
+    let run = play(on, (&Load::Open(never()), window), plan, make, options, control)?;
+    Ok(run.energy_j() / run.duration.as_s())
+}
+
+fn play(
+    (machine, profile): (&Machine, &Profile),
+    (load, window): (&Load, Window),
+    plan: &Plan,
+    make: MakeIdler,
+    options: Options,
+    control: &RunControl,
+) -> Result<Run, RunError> {
     let package = match &plan.package {
         None => None,
         Some(name) => Some(machine.package(name).ok_or_else(|| {
             RunError::Plan(format!("this machine has no package state `{name}`"))
         })?),
     };
-    if let Some(why) = plan.contradiction() {
+    let is_closed = matches!(load, Load::Closed(_));
+    if let Some(why) = plan.contradiction(is_closed) {
         return Err(RunError::Plan(why.to_owned()));
     }
     let offload = offload((machine, profile), options)?;
@@ -258,10 +285,20 @@ pub fn simulate(
     let preheating = plan.announce.map(|announce| preheating((machine, profile), announce));
     let serving = offload.map_or(machine.cores(), |offload| offload.first);
     let mut cores = cores((machine, profile), (&window, serving), make, preheating);
-    let mut source = source((machine, profile), arrivals, options, (plan.announce, serving));
+    let mut source = source((machine, profile), load, options, (plan.announce, serving));
+    let asking = match load {
+        Load::Open(_) => None,
+        Load::Closed(clients) => {
+            let service = (&profile.service, 1e6 * profile.variant.time);
+            let to = (serving as u32, cores.tally.apart);
+            let draws = (options.seed, options.flows);
+            Some(Asking::new(clients, service, to, draws).map_err(RunError::Load)?)
+        }
+    };
     let is_apart = plan.dispatch == Dispatch::Hash
+        && !is_closed
         && !sockets.can_sleep()
-        && plan.coalesce_us == 0.0
+        && matches!(plan.input, Input::AtOnce | Input::Coalesced(0.0))
         && offload.is_none()
         && options.engine == Engine::Any;
     if is_apart {
@@ -271,8 +308,9 @@ pub fn simulate(
             cores: &mut cores,
             sockets: &mut sockets,
             dispatch: plan.dispatch,
-            coalesce: us(plan.coalesce_us),
+            input: Intake::new(plan.input, &machine.states),
             offload,
+            asking,
         };
         general::play(floor, &mut source, control)?;
     }
@@ -302,50 +340,37 @@ fn offload(
 ///
 /// # Errors
 /// No such arrivals.
-pub fn draw(
-    on: (&Machine, &Profile),
-    arrivals: &Arrivals,
-    options: Options,
-) -> Result<u64, RunError> {
-    arrivals.check().map_err(RunError::Arrivals)?;
-    let until = window(arrivals, options)?.end;
-    Ok(exhaust(&mut source(on, arrivals, options, (None, on.0.cores())), until))
+pub fn draw(on: (&Machine, &Profile), load: &Load, options: Options) -> Result<u64, RunError> {
+    load.check().map_err(RunError::Load)?;
+    let until = window(on, load, options)?.end;
+    Ok(exhaust(&mut source(on, load, options, (None, on.0.cores())), until))
 }
 
-/// The span that is counted: known before anything is played, so that it is the same for all
-/// policies.
-fn window(arrivals: &Arrivals, options: Options) -> Result<Window, RunError> {
-    let (length_s, least_s) = match arrivals {
-        Arrivals::Recorded { times, .. } => (times.last().map_or(0.0, |last| last.as_s()), 0.0),
-        Arrivals::Rates { step, per_s } => (step.as_s() * per_s.len() as f64, 0.0),
-        _ => (options.requests as f64 / arrivals.rate(), LEAST_WARM_UP_S),
-    };
-    let shortest_s = 1e-9 * SLICES as f64;
-    if !(shortest_s..1e6).contains(&length_s) {
-        let message = format!("a run of {length_s:.3} s, expected 1e-7 s to less than 1e6 s");
-        return Err(RunError::Arrivals(message));
-    }
-    if let Arrivals::Mmpp { stays_s: [first, second], .. } = arrivals {
-        let both_s = first + second;
-        let least = (both_s * arrivals.rate()).ceil() + 1.0;
-        if length_s < both_s {
-            let message = format!(
-                "a run of {length_s:.3} s, expected {both_s} s or more, so that both loads come: \
-                 --set requests={least:.0}"
-            );
-            return Err(RunError::Arrivals(message));
-        }
-    }
-    let warm_s = (WARM_UP * length_s).max(least_s);
-    let counted_s = (1.0 - WARM_UP) * length_s;
+/// The span that is counted of a load.
+fn window(on: (&Machine, &Profile), load: &Load, options: Options) -> Result<Window, RunError> {
+    // A slice takes a nanosecond at least.
+    let least = (most_per_s(on, load), 1e-9 * SLICES as f64);
+    load.spans_s(options.requests, least).map(counted).map_err(RunError::Load)
+}
+
+/// The window that is so long, behind so much that is not counted.
+fn counted((warm_s, counted_s): (f64, f64)) -> Window {
     let end = Time::from_ns((warm_s + counted_s) * 1e9);
     let slice = Time((counted_s * 1e12 / SLICES as f64) as u64);
-    Ok(Window { start: end - Time(slice.0 * SLICES as u64), end, slice })
+    Window { start: end - Time(slice.0 * SLICES as u64), end, slice }
+}
+
+/// Requests a second that clients get through at most, whatever the policy: as many as they send
+/// to a server without queues, or as many as the cores serve.
+fn most_per_s((machine, profile): (&Machine, &Profile), load: &Load) -> f64 {
+    let service_s = profile.mean_s();
+    let answer_s = service_s + 1e-6 * profile.spec().apart_us;
+    load.rate(answer_s).min(machine.cores() as f64 / service_s)
 }
 
 fn source<'a>(
     (machine, profile): (&Machine, &'a Profile),
-    arrivals: &Arrivals,
+    load: &Load,
     options: Options,
     (announce, serving): (Option<Announce>, usize),
 ) -> Source<'a> {
@@ -358,6 +383,11 @@ fn source<'a>(
         background_us: kernel.background_us,
         pace: profile.variant.time,
         announce,
+    };
+    let never = never();
+    let arrivals = match load {
+        Load::Open(arrivals) => arrivals,
+        Load::Closed(_) => &never,
     };
     Source::new(arrivals, &profile.service, options.seed, &around)
 }

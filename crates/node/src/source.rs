@@ -25,6 +25,13 @@ pub(crate) enum Kind {
     Return,
 }
 
+impl Kind {
+    /// True for work that a request is made of.
+    pub(crate) fn is_of_request(self) -> bool {
+        matches!(self, Kind::Request | Kind::Visit | Kind::Return)
+    }
+}
+
 /// A piece of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
@@ -205,16 +212,10 @@ impl<'a> Source<'a> {
 
     fn draw_request(&mut self) -> Option<Item> {
         let (at, _) = self.draw.next()?;
-        let work = Time((self.service.draw(&mut self.services) * self.pace + 0.5) as u64);
+        let work = service_time(self.service, &mut self.services, self.pace);
         let drawn = self.hashes.next_u64();
-        let hash = if self.flows == 0 {
-            drawn
-        } else {
-            // The same flow always comes to the same core.
-            let flow = below(drawn, self.flows);
-            mix(u64::from(flow) + 1)
-        };
-        let (core, id) = (below(hash, self.serving), self.number);
+        let flow = (self.flows > 0).then(|| below(drawn, self.flows));
+        let (core, id) = (core_of(drawn, flow, self.serving), self.number);
         self.number += 1;
         Some(Item { at, work, core, kind: Kind::Request, is_told: false, place: 0, id })
     }
@@ -273,6 +274,7 @@ impl Background {
         let next = Item { at, work, core: 0, kind, is_told: false, place: 0, id: 0 };
         let random = stream(seed, "background");
         let mut background = Background { random, gap_ps, work_ps, next, number: 0 };
+        // The first one comes behind a gap, as all others do, and not at 0.
         background.take(cores);
         background
     }
@@ -293,6 +295,18 @@ impl Background {
         };
         taken
     }
+}
+
+/// Draws the busy time of a request; `pace` is in picoseconds of a drawn microsecond.
+#[inline]
+pub(crate) fn service_time(service: &Sampler, random: &mut Stream, pace: f64) -> Time {
+    Time((service.draw(random) * pace + 0.5) as u64)
+}
+
+/// Core that the network card's hash names. The same flow always comes to the same core.
+#[inline]
+pub(crate) fn core_of(drawn: u64, flow: Option<u32>, serving: u32) -> u32 {
+    below(flow.map_or(drawn, |flow| mix(u64::from(flow) + 1)), serving)
 }
 
 /// An even number below `limit`, of the 64 bits of `drawn`.

@@ -2,7 +2,7 @@
 
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
-use halfwink_node::{simulate, Options, Profile, ProfileSpec, Run};
+use halfwink_node::{simulate, Load, Options, Profile, ProfileSpec, Run};
 use halfwink_policy::gating::{AlwaysOn, Costs, IdleGate, IdleMenu, IdleMenuParameters, Slots};
 use halfwink_policy::scaling::{self, Depth, IdleParameters, IdleStates, Menu};
 use halfwink_techniques::node::machine::{
@@ -144,5 +144,6 @@ pub fn run(
     options: Options,
 ) -> Run {
     let machine = Machine::new(spec).unwrap();
-    simulate((&machine, profile), arrivals, plan, &make, options, &RunControl::new()).unwrap()
+    let load = Load::Open(arrivals.clone());
+    simulate((&machine, profile), &load, plan, &make, options, &RunControl::new()).unwrap()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::Law;
 use halfwink_node::{Engine, Options, Run};
-use halfwink_techniques::node::{Announce, Dispatch, Plan};
+use halfwink_techniques::node::{Announce, Dispatch, Input, Plan};
 use halfwink_units::Time;
 
 use crate::common::{gating_menu, in_c1, in_c6, menu, poisson, run, service, spec, ten_us};
@@ -98,7 +98,7 @@ fn slices_sum_to_the_ledger() {
     let plan = Plan {
         package: Some("pc1a".to_owned()),
         dispatch: Dispatch::Packing(2),
-        coalesce_us: 20.0,
+        input: Input::Coalesced(20.0),
         announce: None,
     };
     let found =
@@ -120,8 +120,8 @@ fn load_beyond_the_machine_is_not_finished() {
 #[test]
 fn packing_leaves_cores_asleep_and_interrupts_wait() {
     let options = Options::requests(300_000, 31);
-    let plays = |dispatch, coalesce_us| {
-        let plan = Plan { dispatch, coalesce_us, ..Plan::default() };
+    let plays = |dispatch, hold_us| {
+        let plan = Plan { dispatch, input: Input::Coalesced(hold_us), ..Plan::default() };
         run(spec(8), &ten_us(), &poisson(8, 0.2), &plan, menu, options)
     };
     let hashed = plays(Dispatch::Hash, 0.0);

@@ -3,8 +3,8 @@
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
 use halfwink_node::closed_form::set_up_wait;
-use halfwink_node::{simulate, Moved, Options, Profile, ProfileSpec, Run, RunError, Variant};
-use halfwink_techniques::node::{Dispatch, Idler, Machine, Plan};
+use halfwink_node::{simulate, Load, Moved, Options, Profile, ProfileSpec, Run, RunError, Variant};
+use halfwink_techniques::node::{Dispatch, Idler, Input, Machine, Plan};
 
 use crate::common::{in_c1, in_c6, run, service, spec};
 
@@ -140,7 +140,7 @@ fn nothing_that_moves_is_the_machine_without_those_cores() {
 fn every_dispatch_serves_what_comes() {
     let load = AT_RANDOM(6.0 * 0.5 / 15e-6);
     for dispatch in [Dispatch::Hash, Dispatch::LeastLoaded, Dispatch::Fifo, Dispatch::Packing(2)] {
-        let plan = Plan { dispatch, coalesce_us: 5.0, ..Plan::default() };
+        let plan = Plan { dispatch, input: Input::Coalesced(5.0), ..Plan::default() };
         let mut machine = spec(8);
         machine.kernel.background_per_s = 2000.0;
         let found = run(machine, &moving(2.3, 2.2), &load, &plan, in_c1, with(2, 200_000));
@@ -169,7 +169,7 @@ fn workers_take_other_requests_while_theirs_is_away() {
 fn machine_without_a_core_for_one_side_is_refused() {
     let machine = Machine::new(spec(4)).unwrap();
     for os_cores in [0, 4, 5] {
-        let (plan, load) = (Plan::default(), EVENLY(1e4));
+        let (plan, load) = (Plan::default(), Load::Open(EVENLY(1e4)));
         let (on, options) = ((&machine, &moving(1.0, 1.0)), with(os_cores, 2000));
         let found = simulate(on, &load, &plan, &in_c1, options, &RunControl::new());
         let Err(RunError::Plan(message)) = found else { panic!("{os_cores} cores were played") };

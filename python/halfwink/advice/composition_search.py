@@ -35,6 +35,9 @@ FINALISTS = 2
 BETTER = 5e-4
 #: Values of parameters that are searched; others stay at their defaults.
 HOLD_US, LIMITS = (10, 50), (1, 2, 4, 8, 16)
+#: Values that Linux recommends for busy polling of few and of many sockets, and those of the
+#: benchmark of IRQ suspension.
+POLL_US, FLUSH_NS = (50, 100), (20_000, 200_000)
 #: Shares of a goal for the 99th percentile for which interrupts may be held back.
 OF_GOAL = (0.25, 0.5, 0.8)
 #: Linux refuses longer ones in most drivers.
@@ -232,6 +235,10 @@ def _with_parameters(technique: str, goal_us: float | None) -> list[str]:
     if technique == "coalesce":
         holds = {*HOLD_US, *(float(f"{share * goal_us:.2g}") for share in OF_GOAL if goal_us)}
         return [f"coalesce:hold_us={hold:g}" for hold in sorted(holds) if hold <= MOST_HOLD_US]
+    if technique == "busy-poll":
+        return [f"busy-poll:usecs={usecs}" for usecs in POLL_US]
+    if technique == "irq-suspend":
+        return [f"irq-suspend:empty_polls=100,flush_ns={flush}" for flush in FLUSH_NS]
     return [technique]
 
 

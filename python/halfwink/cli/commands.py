@@ -129,8 +129,9 @@ def compare(
         World whose names these are: `halfwink list worlds`. Default: node, a server of today, for
         services with a profile; chip if a machine or technique of a chip is named, and for others.
     load
-        Loads of a server, separated by commas: 10,30,50%, or requests a second (20000/s); of
-        storage, CPUs that issue: 1,10,11 or 1..20. Default: 10,30,50,70%, or 10 CPUs.
+        Loads of a server, separated by commas: 10,30,50%, or requests a second (20000/s), or
+        clients that wait for answers (clients:8,64:think=1ms); of storage, CPUs that issue:
+        1,10,11 or 1..20. Default: 10,30,50,70%, or 10 CPUs.
     setting
         Change a value of the machine: --set gating.wake_up_ns=16. May be repeated.
     instructions

@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.report.palette import DASHES, colours_of, numbers_of
+from halfwink.results.published_watts import of_chart
 from halfwink.results.relate import KEYS
 from halfwink.results.results import Results
 from halfwink.results.summary import has_assumed
@@ -174,8 +175,30 @@ def _pair(
         ),
         (colour, dash),
         named=False,
-    ).properties(title=f"{'power' if is_relative else 'watts'} against load")
-    return trade, watts
+    )
+    against = f"{'power' if is_relative else 'watts'} against load"
+    known = of_chart(runs)
+    if is_relative or not known.height:
+        return trade, watts.properties(title=against)
+    said = f"crosses: SPECpower {known['published_result'][0]}, {known['published_server'][0]}"
+    over = alt.Title(against, subtitle=[said], subtitleColor="#666")
+    return trade, alt.layer(watts, _published(known)).properties(title=over)
+
+
+def _published(points: pl.DataFrame) -> alt.Chart:
+    """Published watts of the same server; those that the machine file was made from are grey."""
+    return (
+        alt.Chart(points)
+        .mark_point(shape="cross", size=60, filled=True)
+        .encode(
+            x="load_pct:Q",
+            y="published_w:Q",
+            color=alt.condition(
+                "datum.published_use == 'input'", alt.value("#999"), alt.value("black")
+            ),
+            tooltip=list(points.columns),
+        )
+    )
 
 
 def _lines(

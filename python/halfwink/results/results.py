@@ -22,6 +22,7 @@ from halfwink.results.frames import Stack
 from halfwink.results.judgement import judge
 from halfwink.results.mpki import with_mpki
 from halfwink.results.proportionality import PROPORTIONALITY, proportionality
+from halfwink.results.published_watts import PUBLISHED, beside_published
 from halfwink.results.relate import IDENTITY, ends, relate
 from halfwink.results.saw_tooth import PEAKS, STEPS, saw_tooth
 from halfwink.results.seeds import over_seeds
@@ -41,7 +42,7 @@ RUN_FILE = "results"
 #: The study as it was run, beside the tables.
 STUDY_FILE = "study.toml"
 #: Tables that relate runs of several loads.
-CURVES = (PROPORTIONALITY, PEAKS, STEPS)
+CURVES = (PROPORTIONALITY, PUBLISHED, PEAKS, STEPS)
 #: Pieces of each run, from which intervals of differences come.
 SLICES = "slices"
 #: Columns of the short table beside those that a world declares, of those that it has.
@@ -74,7 +75,8 @@ class Results:
         world: world in which they were played.
         tables: all tables by name, each row led by workload, machine, set and technique: ``run``,
             ``ledger``, ``host`` (what the host took), and the world's own; ``proportionality`` of
-            servers at load 0 and two more, ``peaks`` and ``steps`` of storage with several numbers
+            servers at load 0 and two more, ``published_watts`` of servers of which there are some,
+            ``peaks`` and ``steps`` of storage with several numbers
             of issuing CPUs. Units stand last in names of columns; energies and times are modelled.
         baseline: the technique that others are compared with.
         baseline_machine: the machine on which it ran, if not each run's own.
@@ -331,6 +333,8 @@ def collect(
     tables[RUN] = judge(runs, tables.get(SLICES), world, baseline, machine)
     if (curves := proportionality(tables[RUN])) is not None:
         tables[PROPORTIONALITY] = curves
+    if (beside := beside_published(tables[RUN])) is not None:
+        tables[PUBLISHED] = beside
     tables |= saw_tooth(tables[RUN])
     return Results(world, tables, baseline, machine)
 

@@ -25,6 +25,8 @@ from halfwink.results.summary import energy, fixed, has_assumed
 if TYPE_CHECKING:
     from halfwink.results.results import Results
 
+#: Beginning of a load of clients that wait for their answers.
+CLIENTS = "clients:"
 Row = dict[str, Any]
 
 #: What takes so many times as long is no price, but work that is not done.
@@ -390,6 +392,14 @@ class Judged:
             does.append(f"{who} does {self._rate(row)}{'' if self.is_assumed else watts}")
         return f"{does[0]}, {does[1]}."
 
+    @property
+    def at_rate(self) -> str:
+        """Returns at which rate a closed loop's energies are compared, if the best of today does
+        not come to it by itself."""
+        if not self.is_closed or self.group.is_same_rate(self.today):
+            return ""
+        return f" at {self.group.baseline}'s rate ({self._rate(self.base)})"
+
     def _rate(self, row: Row) -> str:
         return f"{wording.count(row['units'] / row['duration_s'])} {row['unit_of_work']}s a second"
 
@@ -405,8 +415,11 @@ class Judged:
 def of_load(one: Judged, different: Sequence[str]) -> str:
     """Returns what is best today at one load of a service, and what would add to it. ``different``
     are the keys that tell the groups of the comparison apart."""
-    service, _, _ = str(one.base["workload"]).partition("@")
+    service, _, load = str(one.base["workload"]).partition("@")
     where = f"At {one.base['load_pct']:.3g} % load"
+    if load.startswith(CLIENTS):
+        count, _, rest = load.removeprefix(CLIENTS).partition(":")
+        where = f"With {count} client{'' if count == '1' else 's'} ({rest.replace(':', ', ')})"
     told = {"workload": f" of {service}", "machine": f" on {one.base['machine']}"}
     told["set"] = f" with {one.base['set']}" if one.base["set"] else ""
     where += "".join(told[key] for key in different)
@@ -421,7 +434,7 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
         cost = cost_of(one.group, today, base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
         least = f"{one.near}the least energy of what runs today"
-        line = f"{where} {today} uses {least}: {amount}, {cost}"
+        line = f"{where} {today} uses {least}: {amount}{one.at_rate}, {cost}"
     for need, name, best, is_better in one.steps:
         if is_better:
             line += f". {WITH[need]}, {name} uses {percents(one.saved(name, today))} less than"

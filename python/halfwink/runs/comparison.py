@@ -18,6 +18,7 @@ from halfwink.library import workloads as services
 from halfwink.results.relate import family_of
 from halfwink.results.results import CURVES, Results
 from halfwink.results.store import HOST, RunStore
+from halfwink.results.verdict import CLIENTS
 from halfwink.runs.batch import Progress
 from halfwink.runs.executors import Executor, Submits
 from halfwink.runs.studies import keep, run_all
@@ -126,8 +127,9 @@ def compare(
             of today (``node``) for a service with a profile, else the chip (:func:`default_world`).
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: the most that each core plays.
-        loads: loads of servers, each workload at each of them (``30%``, ``20000/s``, ``mmpp:...``);
-            of storage: numbers of issuing CPUs. If none is given: those that the world declares.
+        loads: loads of servers, each workload at each of them (``30%``, ``20000/s``, ``mmpp:...``,
+            ``clients:64:think=1ms``); of storage: numbers of issuing CPUs. If none is given: those
+            that the world declares.
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
         out: folder or URL in which finished runs are kept, from which they are reused, and to
             which the tables are written in the end, for ``hw.open``.
@@ -269,14 +271,18 @@ def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list
 def split_loads(text: str | None) -> list[str]:
     """Loads separated by commas; the unit of the last holds for all: ``10,30,50%``.
 
-    ``1..20`` stands for all whole numbers from 1 to 20. A load that has commas of its own
-    (``mmpp:10,90,5,1``) stands alone.
+    ``1..20`` stands for all whole numbers from 1 to 20, of clients too: ``clients:8,64:think=1ms``.
+    A load that has commas of its own (``mmpp:10,90,5,1``) stands alone.
 
     Raises:
         HalfwinkError: a range has more than ``MOST_LOADS`` numbers.
     """
     if not text:
         return []
+    if text.startswith(CLIENTS):
+        counts, _, rest = text.removeprefix(CLIENTS).partition(":")
+        each = [count for part in counts.split(",") for count in _in_range(part.strip())]
+        return [f"{CLIENTS}{count}:{rest}" for count in each]
     if ":" in text:
         return [text]
     parts = [part.strip() for part in text.split(",")]

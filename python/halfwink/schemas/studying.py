@@ -91,6 +91,10 @@ TABLES = {
             f"{RUN} idle_to_peak_pct dynamic_range_pct linear_deviation proportionality_gap "
             "energy_proportionality"
         ).optional(),
+        published_watts=part(
+            f"{RUN} load_pct power_w published_w above_published_pct published_use "
+            "published_result published_server"
+        ).optional(),
         peaks=part(
             f"{RUN} issuers iops driver_us_per_io latency_mean_us energy_j_per_unit"
         ).optional(),

@@ -16,6 +16,9 @@ use crate::library::Library;
 /// Most bytes of a file of arrivals, unpacked.
 const MOST_BYTES: u64 = 1 << 36;
 
+/// Beginning of a load of clients that wait for their answers, which only a server of today has.
+pub(crate) const CLIENTS: &str = "clients:";
+
 /// The rate of requests, in one of the units that people use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
@@ -168,6 +171,12 @@ impl ServerLoad {
             }
             Rate::parse(text.strip_prefix("poisson:").unwrap_or(text)).map(ServerLoad::Poisson)
         };
+        if text.starts_with(CLIENTS) {
+            return Err(StudyError::Usage(format!(
+                "`{text}`: clients that wait for their answers are a load of a server of today \
+                 (-w node); here requests come at their own times"
+            )));
+        }
         read(text).ok_or_else(|| {
             let message = "expected per cent of what both machines carry or requests per second \
                            (30, 200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each), \

@@ -7,7 +7,7 @@ use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::scaling::ScalingPolicy;
 
 pub use machine::Machine;
-pub use plan::{Announce, Dispatch, Plan};
+pub use plan::{Announce, Dispatch, Input, Plan};
 
 use crate::{Choice, Slot};
 

@@ -17,6 +17,34 @@ pub enum Dispatch {
     Fifo,
 }
 
+/// A way of requests from the network card to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub enum Input {
+    /// Each interrupts a core at once.
+    #[default]
+    AtOnce,
+    /// The card holds an interrupt back for this time, in microseconds, so that one is for several.
+    Coalesced(f64),
+    /// The card does the same, for a time that Linux moderates.
+    Moderated,
+    /// A core without work polls the card before it rests.
+    Polled {
+        /// Time for which it polls, in microseconds.
+        span_us: f64,
+        /// Work that a request costs less if no interrupt brings it, in microseconds.
+        interrupt_us: f64,
+    },
+    /// Interrupts are masked while a core has work, and for some timers behind that.
+    Suspended {
+        /// Time of each timer, in microseconds.
+        flush_us: f64,
+        /// Number of timers that find nothing before interrupts are back.
+        empty_polls: u32,
+        /// Work that a request costs less if no interrupt brings it, in microseconds.
+        interrupt_us: f64,
+    },
+}
+
 /// Announcements: each request is told to its core before it comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Announce {
@@ -39,19 +67,26 @@ pub struct Plan {
     pub package: Option<String>,
     /// How requests come to cores.
     pub dispatch: Dispatch,
-    /// Longest time that the network card holds an interrupt back, in microseconds.
-    pub coalesce_us: f64,
+    /// Way of requests from the network card to a core.
+    pub input: Input,
     /// Announcements of requests, if there are any.
     pub announce: Option<Announce>,
 }
 
 impl Plan {
-    /// Returns why its slots cannot be played together, if they cannot.
+    /// Returns why its slots cannot be played together, or not under a closed loop, if they cannot.
     #[must_use]
-    pub fn contradiction(&self) -> Option<&'static str> {
-        (self.announce.is_some() && self.dispatch != Dispatch::Hash).then_some(
-            "a request is announced to the core that its flow hashes to, and another may take it; \
-             leave out one of them",
+    pub fn contradiction(&self, is_closed: bool) -> Option<&'static str> {
+        self.announce?;
+        if self.dispatch != Dispatch::Hash {
+            return Some(
+                "a request is announced to the core that its flow hashes to, and another may take \
+                 it; leave out one of them",
+            );
+        }
+        is_closed.then_some(
+            "requests are announced ahead, and clients that wait for answers are not known to \
+             send them; play an open load",
         )
     }
 }

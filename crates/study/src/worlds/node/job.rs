@@ -1,14 +1,14 @@
 //! One composition against one load of one service on one server.
 
-use halfwink_arrivals::Arrivals;
 use halfwink_engine::confidence::Piece;
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_node::{simulate, Options, Profile, Run, RunError, Slice};
+use halfwink_node::{idle_power, simulate, Load, Options, Profile, Run, RunError, Slice};
 use halfwink_techniques::node::{Idler, Machine, NodePart, Plan};
 use halfwink_techniques::{Choice, Make, Parameter};
 use halfwink_units::Time;
 
+use super::load::Asked;
 use super::{NodeInfo, ProfileInfo};
 use crate::error::StudyError;
 use crate::job::Job;
@@ -17,11 +17,10 @@ use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, text, Head, Short, Table, Value};
 use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World, USUAL_LOADS};
 use crate::worlds::common::{
-    interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+    interval, ledger, slices, Common, Intervals, Load as Way, COMMON, LEDGER, SLICES,
 };
-use crate::worlds::load::{Read, ServerLoad};
 
-/// World: a server of today under an open load.
+/// World: a server of today under a load.
 pub struct Node;
 
 struct NodeJob {
@@ -29,11 +28,11 @@ struct NodeJob {
     info: NodeInfo,
     profile: ProfileInfo,
     choice: Choice,
-    arrivals: Arrivals,
-    /// Offered, of what the cores carry without any sleep.
+    asked: Asked,
+    /// Requests a second that come; those that clients would send to a server without queues.
+    offered_per_s: f64,
+    /// Offered load, in per cent of what the cores carry without any sleep.
     load_pct: f64,
-    ends: bool,
-    bad_lines: u64,
     options: Options,
 }
 
@@ -174,39 +173,20 @@ impl World for Node {
         check(&settings.choice, &info.machine, &job.machine)?;
         // The load is of the service as it is, so that all compositions play the same.
         let capacity = info.machine.cores() as f64 / profile.profile.mean_s();
-        let load = ServerLoad::parse(load)?;
-        let Read { arrivals, served_s, bad_lines, .. } = load.read(library, |_| capacity)?;
-        if served_s.is_some() {
-            return Err(StudyError::Usage(format!(
-                "`{}`: the file has times of service, and here a profile says how long requests \
-                 take; expected a file without them, or -w server",
-                job.workload
-            )));
-        }
-        let load_pct = 100.0 * arrivals.rate() / capacity;
-        if load_pct >= 100.0 {
-            let rate = arrivals.rate();
-            return Err(StudyError::Usage(format!(
-                "`{}`: {rate:.0} requests a second, and {} carries {capacity:.0} at most; nothing \
-                 is saved by not serving them",
-                job.workload, job.machine
-            )));
-        }
-        if arrivals.rate() <= 0.0 {
-            let message = format!("`{}`: no request comes at this load", job.workload);
-            return Err(StudyError::Usage(message));
-        }
+        let asked = Asked::read(library, (job, load), capacity)?;
+        let answer_s = profile.profile.mean_s() + 1e-6 * profile.profile.spec().apart_us;
+        let offered_per_s = asked.load.rate(answer_s);
         if let Some(within) = within(&settings.choice) {
             profile.profile = variant(&profile, &within)?;
         }
-        announces(&settings.choice, &profile.profile, &info.machine)?;
+        announces(&settings.choice, &profile.profile, &info.machine, asked.is_closed())?;
         let number = |name| settings.options.number(name);
         let given = settings.options.given("os_cores").map(|cores| cores as u32);
         let options = Options {
             workers: number("workers") as u32,
             flows: settings.options.given("flows").unwrap_or(0.0) as u32,
             os_cores: given
-                .unwrap_or_else(|| os_cores(&profile.profile, &info.machine, arrivals.rate())),
+                .unwrap_or_else(|| os_cores(&profile.profile, &info.machine, offered_per_s)),
             ..Options::requests(number("requests") as u64, number("seed") as u64)
         };
         Ok(Box::new(NodeJob {
@@ -214,10 +194,9 @@ impl World for Node {
             info,
             profile,
             choice: settings.choice,
-            ends: load.ends(),
-            arrivals,
-            load_pct,
-            bad_lines,
+            load_pct: 100.0 * offered_per_s / capacity,
+            offered_per_s,
+            asked,
             options,
         }))
     }
@@ -282,9 +261,14 @@ fn variant(info: &ProfileInfo, within: &str) -> Result<Profile, StudyError> {
 }
 
 /// Checks that announcements lead to something: a core that a request comes to, and lines to load.
-fn announces(choice: &Choice, profile: &Profile, machine: &Machine) -> Result<(), StudyError> {
+fn announces(
+    choice: &Choice,
+    profile: &Profile,
+    machine: &Machine,
+    is_closed: bool,
+) -> Result<(), StudyError> {
     let plan = plan(choice);
-    if let Some(why) = plan.contradiction() {
+    if let Some(why) = plan.contradiction(is_closed) {
         return Err(StudyError::Usage(format!("`{choice}`: {why}")));
     }
     let is_known = || machine.states.iter().all(|s| profile.preheated(&s.loses).is_some());
@@ -352,13 +336,13 @@ pub(super) fn plan(choice: &Choice) -> Plan {
 impl Prepared for NodeJob {
     fn identity(&self) -> String {
         // A file of arrivals is what it holds, not what it is called.
-        let arrivals = xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.arrivals).as_bytes());
+        let arrivals = xxhash_rust::xxh3::xxh3_64(self.load_text().as_bytes());
         format!("{arrivals:016x}\n{}\n{}", self.profile.text, self.info.text)
     }
 
     fn work(&self) -> Work {
         // Of arrivals from a file as many as it holds, which only playing it tells.
-        Work { amount: if self.ends { 0 } else { self.options.requests }, unit: "requests" }
+        Work { amount: if self.asked.ends { 0 } else { self.options.requests }, unit: "requests" }
     }
 
     fn machine_text(&self) -> &str {
@@ -377,10 +361,17 @@ impl Prepared for NodeJob {
         };
         let on = (machine, &self.profile.profile);
         let plan = plan(&self.choice);
-        let run = simulate(on, &self.arrivals, &plan, &make, self.options, control)
+        let run = simulate(on, &self.asked.load, &plan, &make, self.options, control)
             .map_err(|error| self.failed(&error))?;
+        // An open load needs no floor: all compositions take the same time for the same work.
+        let floor = || {
+            let unlogged = |_| idler(&self.choice, machine);
+            idle_power(on, &plan, &unlogged, self.options, control)
+        };
+        let idle_w = self.asked.is_closed().then(floor).transpose();
+        let idle_w = idle_w.map_err(|error| self.failed(&error))?;
         Ok(vec![
-            ("run", self.run_table(&run)),
+            ("run", self.run_table(&run, idle_w)),
             ("ledger", ledger(&run.books)),
             ("slices", slices(&pieces(&run))),
             ("idle_states", states(&run)),
@@ -399,7 +390,7 @@ impl NodeJob {
     fn failed(&self, error: &RunError) -> StudyError {
         match error {
             RunError::Interrupted(_) => StudyError::Interrupted,
-            RunError::Arrivals(_) | RunError::Plan(_) => {
+            RunError::Load(_) | RunError::Plan(_) => {
                 StudyError::Usage(format!("{}: {error}", self.workload))
             }
             RunError::Misled(_) | RunError::Imbalance(_) => {
@@ -408,8 +399,17 @@ impl NodeJob {
         }
     }
 
-    fn run_table(&self, run: &Run) -> Table {
+    /// Text that is the same for equal loads.
+    fn load_text(&self) -> String {
+        match &self.asked.load {
+            Load::Open(arrivals) => format!("{arrivals:?}"),
+            Load::Closed(clients) => format!("{clients:?}"),
+        }
+    }
+
+    fn run_table(&self, run: &Run, idle_w: Option<f64>) -> Table {
         let (tally, seconds) = (&run.tally, run.duration.as_s());
+        let is_closed = self.asked.is_closed();
         let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
         let at = |quantile: f64| us(tally.latency.quantile(quantile));
         let (energy_j, power) = (run.energy_j(), &self.info.machine.spec().power);
@@ -420,8 +420,8 @@ impl NodeJob {
             energy_j,
             latency_mean_us: us(tally.latency.mean()),
             latency_p99_us: at(0.99),
-            load: Load::Open,
-            idle_w: None,
+            load: if is_closed { Way::Closed } else { Way::Open },
+            idle_w,
             intervals: Intervals {
                 energy_j_per_unit: interval(run.energy_per_request(), 1.0),
                 latency_mean_us: interval(run.mean_latency(), 1e6),
@@ -432,14 +432,15 @@ impl NodeJob {
         let arrived = tally.arrived.max(1) as f64;
         let under_way = UNDER_WAY * self.info.machine.cores() as u64;
         let finished = (tally.finished + under_way) as f64 / arrived;
-        let keeps_up = finished >= KEEPS_UP;
+        // Clients that wait send no more than the server serves.
+        let keeps_up = is_closed || finished >= KEEPS_UP;
         let [busy, cold, kernel, waking] = run.busy.map(|share| 100.0 * share);
         let word = |is: bool| if is { "yes" } else { "no" };
         let own: [Value; 25] = [
             self.load_pct.into(),
             self.options.seed.into(),
-            self.bad_lines.into(),
-            self.arrivals.rate().into(),
+            self.asked.bad_lines.into(),
+            self.offered_per_s.into(),
             (tally.finished as f64 / seconds).into(),
             (energy_j / seconds).into(),
             at(0.5).into(),

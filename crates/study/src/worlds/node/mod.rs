@@ -2,6 +2,7 @@
 
 mod gaps;
 mod job;
+mod load;
 
 pub use gaps::{ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo};
 pub use job::Node;
