@@ -21,7 +21,8 @@ const FRAMES: Other = Other {
     what: "a packet capture",
     how: "`halfwink live generate --replay FILE` sends its frames",
 };
-const BLOCKS: &str = "`halfwink live block --advise --load FILE` plays it";
+/// The command that plays block I/Os.
+pub const BLOCKS: &str = "`halfwink live block --advise --load FILE` plays it";
 const TRACE: Other =
     Other { what: "a trace of instructions", how: "`halfwink trace info FILE` shows it" };
 
@@ -72,7 +73,10 @@ pub fn look(head: &[u8]) -> Option<Other> {
             how: "`jq -c '.log.entries[]' FILE` writes a line for each request",
         })
     } else if is_json && within("\"fio version\"") {
-        blocks("a result of fio, not its job; of the job file")
+        Some(Other {
+            what: "a result of fio",
+            how: "`halfwink live block --advise --load JOB.fio` plays the job file behind it",
+        })
     } else if is_json && within("\"resultType\"") {
         Some(Other { what: "an answer of Prometheus", how: "`--load counts:FILE` plays its rates" })
     } else if is(b"RUN\t") {
