@@ -17,7 +17,7 @@ mod unpack;
 
 pub use account::{Account, Entry, Share, MOST_BAD};
 pub use look::{look, Other, BLOCKS};
-pub use open::{expand, open_input, open_regular, read_input, read_text, Opened};
+pub use open::{expand, open_input, open_regular, read_input, read_string, read_text, Opened};
 pub use text::decoded;
 pub use unpack::unpack;
 

@@ -111,6 +111,16 @@ pub fn read_text(path: &Path, budget: &Budget) -> Result<Vec<u8>, InputError> {
     Opened { path, reader }.text()?.bytes()
 }
 
+/// Reads a text of at most so many bytes, as [`read_text`] does, that has to be UTF-8.
+///
+/// # Errors
+/// As of [`read_text`], or if it is in another encoding.
+pub fn read_string(path: &Path, most: u64) -> Result<String, InputError> {
+    let bytes = read_text(path, &Budget::new(most))?;
+    let wrong = || Problem::Encoding("is no text, expected UTF-8".to_owned());
+    String::from_utf8(bytes).map_err(|_| InputError::at(path, wrong()))
+}
+
 /// The path, expanded, and what it holds as it is.
 fn raw(path: &Path, budget: &Budget) -> Result<(PathBuf, Box<dyn Read + Send>), InputError> {
     let path = expand(path);

@@ -150,7 +150,7 @@ fn real(word: &[u8]) -> Option<f64> {
     text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
 }
 
-fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
 }
 
@@ -262,6 +262,8 @@ fn balancer(line: &[u8], type_words: usize) -> Option<Row> {
     }
     let When::Date { s, is_exact } = When::parse(text(fields[0])?)? else { return None };
     let mut begin_s = s;
+    // Newer lines say when a request came.
+    let created = words(line).rev().take(12).find_map(created_s);
     for field in &fields[4..7] {
         let took_s = real(field)?;
         // -1 is none. Classic ones write when a request came.
@@ -272,8 +274,18 @@ fn balancer(line: &[u8], type_words: usize) -> Option<Row> {
         return None;
     }
     let (_received, sent) = (whole(fields[9])?, whole(fields[10])?);
-    let when = When::Date { s: begin_s, is_exact };
+    let created = created.filter(|_| type_words == 1 && all.len() < words(line).count());
+    let when = When::Date { s: created.unwrap_or(begin_s), is_exact };
     Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
+}
+
+/// Seconds of a word such as `2018-07-02T22:22:48.364000Z`.
+fn created_s(word: &[u8]) -> Option<f64> {
+    let is_date = word.len() > 18 && word[10] == b'T' && word.ends_with(b"Z");
+    match When::parse(text(word).filter(|_| is_date)?)? {
+        When::Date { s, .. } => Some(s),
+        When::Number(_) => None,
+    }
 }
 
 /// Squid's native format: the time is that of the end.

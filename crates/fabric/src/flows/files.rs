@@ -78,6 +78,11 @@ fn lines(text: &str) -> impl Iterator<Item = Words<'_>> {
 pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
     let (most, mut traffic) = (racks.all_servers() - 1, Traffic::default());
     let layout = Layout::of(text);
+    if let Some(line) = layout.unknown_header(text) {
+        let message = "found a header, expected the columns src, dst, bytes and start_ns (or \
+                       start_us, start_ms, start_s)";
+        return Err(FileError { line, message: message.to_owned() });
+    }
     for (line, row) in layout.rows(text) {
         let words = Words { line, words: "".split_whitespace() };
         let word = |at: usize, what: &str| {

@@ -44,6 +44,13 @@ impl Layout {
         table(first).unwrap_or(PLAIN)
     }
 
+    /// Line of a header whose columns are not known.
+    pub(super) fn unknown_header(self, text: &str) -> Option<usize> {
+        let (number, first) = lines(text).next().filter(|_| self == PLAIN)?;
+        let is_header = first.contains(',') && first.starts_with(|it: char| it.is_alphabetic());
+        is_header.then_some(number)
+    }
+
     /// The words of flows, with the numbers of their lines.
     pub(super) fn rows(self, text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
         lines(text).skip(self.head).map(move |(number, line)| {

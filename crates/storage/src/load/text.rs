@@ -51,14 +51,13 @@ impl Form {
         if blktrace::is_event(first) && first.split_whitespace().count() >= 6 {
             return Some(Form::Blkparse);
         }
-        if table::is_header(first) {
-            return Some(Form::Table);
-        }
         let known = |read: fn(&str) -> Option<Event>| lines().take(3).any(|it| read(it).is_some());
         if known(msr) {
             Some(Form::Msr)
         } else if known(alibaba) {
             Some(Form::Alibaba)
+        } else if table::is_header(first) {
+            Some(Form::Table)
         } else if let Some(shape) = Shape::ALL.into_iter().find(|shape| {
             lines().filter(|line| !line.starts_with('#')).take(3).all(|it| shape.row(it).is_some())
         }) {
@@ -137,10 +136,18 @@ pub(super) fn refusal(bytes: &[u8]) -> Option<String> {
         "text of btt; expected that of blkparse: blkparse -i sda"
     } else if has("Device") && has("r/s") && has("w/s") {
         "text of iostat, with means alone; expected each I/O: blktrace -d /dev/sda"
+    } else if head.lines().take(3).all(is_average) {
+        "averages of a log of fio; expected each I/O: write_lat_log=NAME without log_avg_msec"
     } else {
         return None;
     };
     Some(format!("this is {told}"))
+}
+
+/// A line of fio's logs that stands for several I/Os: it has no bytes.
+fn is_average(line: &str) -> bool {
+    let words: Option<Vec<u64>> = line.split(',').map(|word| word.trim().parse().ok()).collect();
+    words.is_some_and(|words| (4..8).contains(&words.len()) && words[2] < 3 && words[3] == 0)
 }
 
 /// Events of lines that stand for themselves. Of other programs' events lines are left out; of a
