@@ -13,6 +13,11 @@ use crate::{decoded, Budget, InputError, Problem};
 const SPARSE: u64 = 1000;
 const SPARSE_FROM: u64 = 1 << 20;
 
+/// A packed file with more bytes than these may unpack to at most so many times its size. Logs of
+/// the same line over and over reach a thousand, of far fewer bytes.
+const BOMB_FROM: u64 = 1 << 28;
+const BOMB: u64 = 256;
+
 /// An input, unpacked.
 pub struct Opened {
     path: PathBuf,
@@ -70,6 +75,23 @@ impl Read for Opened {
     }
 }
 
+/// What comes out of a file, while it is no bomb.
+pub(crate) struct Bounded {
+    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) left: u64,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other(Problem::Bomb(BOMB))),
+        }
+        Ok(read)
+    }
+}
+
 /// The path with a leading `~` as the home folder, unless a file has that very name.
 #[must_use]
 pub fn expand(path: &Path) -> PathBuf {
@@ -89,8 +111,11 @@ pub fn expand(path: &Path) -> PathBuf {
 /// not unpacked here.
 pub fn open_input(path: &Path, budget: &Budget) -> Result<Opened, InputError> {
     let (path, raw) = raw(path, budget)?;
+    // Standard input of a pipe has no size.
+    let size = fs::metadata(&path).map_or(u64::MAX, |meta| meta.len());
     let reader = unpack(raw, budget).map_err(|error| InputError::at(&path, error))?;
-    Ok(Opened { path, reader })
+    let left = size.saturating_mul(BOMB).max(BOMB_FROM);
+    Ok(Opened { path, reader: Box::new(Bounded { reader, left }) })
 }
 
 /// Reads a short text, such as a description or a configuration: of a regular file, or of standard

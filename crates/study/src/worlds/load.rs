@@ -401,6 +401,15 @@ mod tests {
                 "log:a@b.log@20",
                 ServerLoad::File(Kind::Log, plain(), "a@b.log".into(), Some(Percent(20.0))),
             ),
+            (
+                "counts:values=rates:c.csv",
+                ServerLoad::File(
+                    Kind::Counts,
+                    Reading { values: Some(Values::Rates), ..plain() },
+                    "c.csv".into(),
+                    None,
+                ),
+            ),
             ("counts:c.csv", ServerLoad::File(Kind::Counts, plain(), "c.csv".into(), None)),
             (
                 "log:time-unit=ms:time-column=t:ignore=bad-lines:c:d.csv",
@@ -410,6 +419,7 @@ mod tests {
                         time_column: Some("t".to_owned()),
                         time_unit: Some(Unit::Milliseconds),
                         any_bad_lines: true,
+                        values: None,
                     },
                     "c:d.csv".into(),
                     None,
