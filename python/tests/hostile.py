@@ -32,6 +32,8 @@ CORPUS = ROOT / "tests/corpus"
 #: Address space of a worker, and what a case may add to its resident memory, in bytes.
 SPACE = 6 << 30
 MEMORY = 1 << 30
+#: One of so many cases is in the sample, of inputs that a command takes, and of others.
+OWN, OTHERS = 12, 150
 #: A worker that says nothing for so long is stuck, beside any neighbour.
 SILENT_S = 120
 
@@ -65,8 +67,15 @@ COMMANDS = {
     "query": ("query", "{}"),
     "profile --log": ("profile", "--log", "{}"),
 }
-#: Kinds of input: a file of the corpus, or of the tree, and how its name has to end.
-KINDS = {
+STUDY = b"""schema = 1
+title = "t"
+world = "server"
+workloads = ["count@30"]
+machines = ["niccolini"]
+techniques = ["hybrid"]
+"""
+#: Kinds of input: a file of the corpus, or of the tree, or its bytes, and how its name has to end.
+KINDS: dict[str, tuple[Path | bytes, str]] = {
     "access log": (CORPUS / "clf-ms.log", ".log"),
     "JSON log": (CORPUS / "nginx.json", ".json"),
     "CSV of requests": (CORPUS / "epoch-ms.csv", ".csv"),
@@ -84,8 +93,33 @@ KINDS = {
     "ChampSim records": (CORPUS / "champsim.gz", ".gz"),
     "trace": (ROOT / "workloads/fdtd-2.hwt", ".hwt"),
     "machine": (ROOT / "machines/server/niccolini.toml", ".toml"),
-    "study": (ROOT / "studies/power.toml", ".toml"),
+    "study": (STUDY, ".toml"),
     "capture": (CORPUS / "whole.pcap", ".pcap"),
+}
+
+
+LOGS = frozenset({"access log", "JSON log", "CSV of requests"})
+TRACES = frozenset({"trace"})
+BLOCKS = frozenset({"job of fio", "binary block trace", "text block trace"})
+FLOWS = frozenset({"flows", "connection matrix", "coflows", "execution trace"})
+#: Kinds that a command takes: a sample has more of these.
+TAKES = {
+    "hybrid --load log:": LOGS,
+    "hybrid --load log:ignore=bad-lines:": LOGS,
+    "hybrid --load counts:": frozenset({"counts", "range export"}),
+    "hybrid-year --counts": frozenset({"counts"}),
+    "hybrid --load gaps:": frozenset({"distribution"}),
+    "trace import": frozenset({"ChampSim records"}),
+    "trace info": TRACES,
+    "trace check": TRACES,
+    "trace head": TRACES,
+    "compare -w racks": FLOWS,
+    "circuits advise": FLOWS,
+    "idle": frozenset({"idle times"}),
+    "storage simulate": BLOCKS,
+    "router --profile-pps": frozenset({"range export", "counts"}),
+    "compare -m": frozenset({"machine"}),
+    "run": frozenset({"study"}),
 }
 
 
@@ -225,15 +259,24 @@ def cases() -> Iterator[Case]:
                 yield Case(command, kind, damage)
 
 
-def sample(every: int, part: int = 0) -> list[Case]:
-    """A part of all cases, by a digest of their names; what is no file is in part 0."""
+def place(case: Case) -> int:
+    """A large number of a case's own."""
+    return int(hashlib.sha256(case.name.encode()).hexdigest(), 16)
 
-    def place(case: Case) -> int:
-        if case.damage in SPECIAL:
-            return 0
-        return int(hashlib.sha256(case.name.encode()).hexdigest(), 16) % every
 
-    return [case for case in cases() if place(case) == part]
+def part_of(parts: int, part: int) -> list[Case]:
+    """One of so many parts of all cases."""
+    return [case for case in cases() if place(case) % parts == part]
+
+
+def sample() -> list[Case]:
+    """Some of all cases: all that are no file, and more of what a command takes than of others."""
+
+    def is_in(case: Case) -> bool:
+        takes = case.kind in TAKES.get(case.command, ())
+        return case.damage in SPECIAL or place(case) % (OWN if takes else OTHERS) == 0
+
+    return [case for case in cases() if is_in(case)]
 
 
 def made(case: Case, folder: Path) -> Path:
@@ -242,7 +285,8 @@ def made(case: Case, folder: Path) -> Path:
         return special(case.damage, folder / "a file.flows")
     source, ending = KINDS[case.kind]
     path = folder / f"a file{ending}"
-    path.write_bytes(CHANGES[case.damage](source.read_bytes()))
+    whole = source if isinstance(source, bytes) else source.read_bytes()
+    path.write_bytes(CHANGES[case.damage](whole))
     return path
 
 
