@@ -20,7 +20,7 @@ use super::moment;
 pub enum Values {
     /// Requests in each step.
     Counts,
-    /// Requests a second.
+    /// Requests a second, as monitoring systems have them.
     Rates,
 }
 
@@ -90,7 +90,8 @@ struct Series {
     values: Vec<(f64, String)>,
 }
 
-/// Whether the bytes may begin an export: it is read at once, other counts line by line.
+/// Returns true if the bytes may begin an export, which is read at once; other counts are read line
+/// by line.
 pub(crate) fn begins(head: &[u8]) -> bool {
     let end = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |at| at + 1);
     let is_json = head.trim_ascii_start().starts_with(b"{");
@@ -122,7 +123,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     (is_time && names.len() > 1 && has_values).then(|| table(lines, delimiter, 0, names.len()))
 }
 
-/// Whether a name of a column says that its values are of a second.
+/// Returns true if a name of a column says that its values are of a second.
 fn is_rate(name: &str) -> bool {
     ["rps", "qps", "rate", "req/s", "requests/s", "requests_per_second"].contains(&name)
         || ["/s", "per_s", "/sec", "_rate", "per second"].iter().any(|end| name.ends_with(end))
@@ -250,7 +251,8 @@ mod tests {
         let (format, _, found) = rows(grafana);
         assert_eq!(format, "rates by time, the sum of 2 series");
         assert_eq!(found, [(1_740_996_000.0, 1.5), (1_740_996_015.0, 3.0)]);
-        let long = "sep=;\nSeries;Time;Value\na;2025-03-03T10:00:00.000Z;1\nb;2025-03-03T10:00:00.000Z;2\n";
+        let at = "2025-03-03T10:00:00.000Z";
+        let long = &format!("sep=;\nSeries;Time;Value\na;{at};1\nb;{at};2\n");
         assert_eq!(rows(long).2, [(1_740_996_000.0, 3.0)]);
         assert_eq!(rows("Time,Value\n1740996000000,12.5\n").2, [(1_740_996_000.0, 12.5)]);
         assert!(read(b"period,count\n1,2\n").is_none());

@@ -121,7 +121,7 @@ fn dated(text: &str) -> Option<When> {
     Some(When::Date { s, is_exact })
 }
 
-/// Whether digits stand behind the seconds.
+/// Returns true if digits stand behind the seconds.
 fn is_fraction(text: &str) -> bool {
     let after = text.rsplit_once(':').map_or("", |(_, seconds)| seconds);
     after.split(' ').next().is_some_and(|seconds| seconds.contains('.'))

@@ -114,8 +114,8 @@ pub enum Problem {
     Budget(u64),
     /// It unpacks to far more than anything that people pack.
     #[error(
-        "unpacks to more than {0} times its size, which is no log's; if it is meant, unpack it first \
-         (gzip -d, xz -d, zstd -d, bzip2 -d)"
+        "unpacks to more than {0} times its size, which is no log's; if it is meant, unpack it \
+         first (gzip -d, xz -d, zstd -d, bzip2 -d)"
     )]
     Bomb(u64),
     /// A format of packing that is not unpacked here.

@@ -5,7 +5,7 @@ use std::fmt;
 /// A format of another family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its name.
+    /// Name of the format, with its article.
     pub what: &'static str,
     /// Command that takes it.
     pub how: &'static str,
@@ -34,8 +34,6 @@ pub fn look(head: &[u8]) -> Option<Other> {
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         line.windows(word.len()).any(|window| window == word.as_bytes())
     };
-    let within = |word: &str| head.windows(word.len()).any(|window| window == word.as_bytes());
-    let is_json = head.trim_ascii_start().starts_with(b"{");
     let blocks = |what| Some(Other { what, how: BLOCKS });
     let captures: [&[u8]; 5] = [
         b"\xd4\xc3\xb2\xa1",
@@ -62,7 +60,33 @@ pub fn look(head: &[u8]) -> Option<Other> {
         blocks("a job file of fio")
     } else if has("block_rq_") || has("SECTOR") && has("BYTES") {
         blocks("a trace of the block layer")
-    } else if head.starts_with(b"[") && head[1..].trim_ascii_start().starts_with(b"{") {
+    } else if let Some(other) = look_at_json(head) {
+        Some(other)
+    } else if is(b"RUN\t") {
+        Some(Other {
+            what: "a log of Gatling",
+            how: "`grep ^REQUEST FILE > requests.tsv`, and log:time-column=4:requests.tsv",
+        })
+    } else if has(" HTTP/1.") && !has("[") {
+        Some(Other {
+            what: "a log of requests without times",
+            how: "let the server write them (%t, $time_iso8601)",
+        })
+    } else if is(b"Nodes ") {
+        Some(Other {
+            what: "a connection matrix of htsim",
+            how: "`halfwink circuits advise FILE.cm` plays it",
+        })
+    } else {
+        None
+    }
+}
+
+/// Tells a document of JSON by keys of its head.
+fn look_at_json(head: &[u8]) -> Option<Other> {
+    let within = |word: &str| head.windows(word.len()).any(|window| window == word.as_bytes());
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    if head.starts_with(b"[") && head[1..].trim_ascii_start().starts_with(b"{") {
         Some(Other {
             what: "a list of JSON",
             how: "`jq -c '.[]' FILE` writes a line for each of its objects",
@@ -79,25 +103,10 @@ pub fn look(head: &[u8]) -> Option<Other> {
         })
     } else if is_json && within("\"resultType\"") {
         Some(Other { what: "an answer of Prometheus", how: "`--load counts:FILE` plays its rates" })
-    } else if is(b"RUN\t") {
-        Some(Other {
-            what: "a log of Gatling",
-            how: "`grep ^REQUEST FILE > requests.tsv`, and log:time-column=4:requests.tsv",
-        })
-    } else if has(" HTTP/1.") && !has("[") {
-        Some(Other {
-            what: "a log of requests without times",
-            how: "let the server write them (%t, $time_iso8601)",
-        })
     } else if within("\"traceEvents\"") {
         Some(Other {
             what: "a trace of Chrome or Kineto",
             how: "convert it by Chakra's tools first",
-        })
-    } else if is(b"Nodes ") {
-        Some(Other {
-            what: "a connection matrix of htsim",
-            how: "`halfwink circuits advise FILE.cm` plays it",
         })
     } else {
         None

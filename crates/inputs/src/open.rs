@@ -75,7 +75,7 @@ impl Read for Opened {
     }
 }
 
-/// What comes out of a file, while it is no bomb.
+/// Reader of an unpacked file that ends with an error where it is a bomb.
 pub(crate) struct Bounded {
     pub(crate) reader: Box<dyn Read + Send>,
     pub(crate) left: u64,

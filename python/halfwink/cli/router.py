@@ -111,7 +111,7 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str |
 
 
 def _is_export(content: str) -> bool:
-    """Whether a file is JSON, or a table with a header."""
+    """Returns true for JSON, and for a table with a header."""
     first = content.lstrip().partition("\n")[0]
     return first.startswith("{") or ("," in first or ";" in first)
 
@@ -120,7 +120,7 @@ def _exported(content: str, file: Path) -> list[float]:
     """Rates of a range export of Prometheus, of Grafana's CSV, or counts by their step.
 
     Raises:
-        HalfwinkError: it is none of them.
+        HalfwinkError: the file has another format.
     """
     # Standard input is read once.
     with NamedTemporaryFile("w", suffix=".csv") as copy:

@@ -1,7 +1,7 @@
 //! CSV with a header: any delimiter, any column of times.
 
-use super::super::lines::LONGEST_LINE;
 use super::super::moment::When;
+use super::cells::Cells;
 use super::shapes::Shape;
 use super::{Row, Seen, Sizes, Unit};
 
@@ -43,72 +43,6 @@ const BYTES: [&str; 7] =
     ["bytes", "body_bytes_sent", "bytes_sent", "sc-bytes", "response_size", "resp_bytes", "length"];
 const SIZES: [&str; 3] = ["size", "tokens", "contexttokens"];
 const SERVICES: [&str; 4] = ["service", "service_time", "servicetime", "processing_time"];
-
-/// Cells of one line of CSV. Lines are taken one by one, so a quote that is never closed spoils no
-/// other line; a cell of several lines does not exist in a log.
-pub(super) struct Cells {
-    reader: csv_core::Reader,
-    text: Vec<u8>,
-    ends: [usize; Cells::MOST],
-    count: usize,
-    /// Several blanks are one delimiter.
-    squeezes: bool,
-}
-
-impl Cells {
-    const MOST: usize = 256;
-
-    /// Creates a splitter for lines with this delimiter.
-    pub(super) fn new(delimiter: u8) -> Cells {
-        let text = vec![0; LONGEST_LINE as usize];
-        // Lines come without what ends them; a carriage return within is a character.
-        let end = csv_core::Terminator::Any(b'\n');
-        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).terminator(end).build();
-        Cells { reader, text, ends: [0; Cells::MOST], count: 0, squeezes: delimiter == b' ' }
-    }
-
-    /// Splits a line, if it is no longer than lines are, and has no more cells.
-    pub(super) fn split(&mut self, line: &[u8]) -> Option<()> {
-        self.reader.reset();
-        let squeezed: Vec<u8>;
-        let line = if self.squeezes {
-            let words = line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty());
-            squeezed = words.collect::<Vec<_>>().join(&b' ');
-            &squeezed
-        } else {
-            line
-        };
-        let (mut text, mut count) = (0, 0);
-        // All of it, and then its end.
-        for part in [line, b""] {
-            let (out, ends) = (&mut self.text[text..], &mut self.ends[count..]);
-            let (result, _, written, ended) = self.reader.read_record(part, out, ends);
-            if matches!(
-                result,
-                csv_core::ReadRecordResult::OutputFull | csv_core::ReadRecordResult::OutputEndsFull
-            ) {
-                return None;
-            }
-            (text, count) = (text + written, count + ended);
-        }
-        self.count = count;
-        Some(())
-    }
-
-    pub(super) fn get(&self, cell: usize) -> Option<&[u8]> {
-        let end = *self.ends[..self.count].get(cell)?;
-        let start = if cell == 0 { 0 } else { self.ends[cell - 1] };
-        Some(self.text[start..end].trim_ascii())
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    pub(super) fn text(&self, cell: usize) -> Option<&str> {
-        std::str::from_utf8(self.get(cell)?).ok()
-    }
-}
 
 /// The columns that are read.
 pub(super) struct Columns {
@@ -156,10 +90,10 @@ pub(super) fn first_time(line: &[u8]) -> Option<usize> {
     cells.split(line)?;
     let is_time = |n: &usize| cells.text(*n).is_some_and(|text| When::parse(text).is_some());
     let letters = |n: usize| cells.get(n).is_some_and(|it| it.iter().any(u8::is_ascii_alphabetic));
-    if cells.count < 2 || (0..cells.count).filter(|n| letters(*n)).count() == cells.count {
+    if cells.count() < 2 || (0..cells.count()).filter(|n| letters(*n)).count() == cells.count() {
         return None;
     }
-    (0..cells.count).find(is_time).map(|n| n + 1)
+    (0..cells.count()).find(is_time).map(|n| n + 1)
 }
 
 impl Columns {
@@ -168,7 +102,7 @@ impl Columns {
         let mut cells = Cells::new(delimiter(header));
         cells.split(header)?;
         let names: Vec<(String, Option<Unit>)> =
-            (0..cells.count).map(|n| named(cells.get(n).unwrap_or_default())).collect();
+            (0..cells.count()).map(|n| named(cells.get(n).unwrap_or_default())).collect();
         let find = |wanted: &[&str]| {
             let place = |name: &&str| names.iter().position(|(found, _)| found == *name);
             wanted.iter().find_map(place)
@@ -198,8 +132,9 @@ impl Columns {
     }
 
     fn shaped(shape: &'static Shape) -> Option<Columns> {
-        let size = shape.size.map(|(n, sizes)| (n, sizes, 1.0));
-        let (cells, time, unit) = (Cells::new(shape.delimiter), shape.time, shape.unit);
+        let size = shape.bytes.map(|n| (n, Sizes::Bytes, 1.0));
+        let (cells, time) = (Cells::new(shape.delimiter), shape.time);
+        let unit = shape.unit.and_then(Unit::parse);
         let (duration, kind) = (None, None);
         Some(Columns { cells, time, unit, size, duration, kind, shape: Some(shape) })
     }
@@ -254,8 +189,8 @@ impl Columns {
 fn chosen(cells: &Cells, asked: &str) -> Option<usize> {
     let is =
         |n: &usize| cells.get(*n).is_some_and(|cell| cell.eq_ignore_ascii_case(asked.as_bytes()));
-    let number = || asked.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < cells.count);
-    (0..cells.count).find(is).or_else(number)
+    let number = || asked.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < cells.count());
+    (0..cells.count()).find(is).or_else(number)
 }
 
 #[cfg(test)]

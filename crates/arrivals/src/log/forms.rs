@@ -26,7 +26,7 @@ pub enum Form {
     S3,
     /// AWS: a network load balancer's TLS.
     Nlb,
-    /// uWSGI's default.
+    /// The default lines of uWSGI.
     Uwsgi,
     /// The format of IIS alone.
     Iis,

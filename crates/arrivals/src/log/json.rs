@@ -93,6 +93,7 @@ const REQUESTS: [&str; 12] = [
     "response_code",
 ];
 /// Objects in objects are looked at so deep.
+// Elastic's schema has `http.response.body.bytes`; deeper ones are contents of requests.
 const DEEPEST: usize = 4;
 
 /// A value that is no list and no object.
@@ -106,6 +107,7 @@ impl Scalar<'_> {
         match self {
             Scalar::Number(number) => Some(*number),
             Scalar::Text(text) => match text.trim() {
+                // nginx writes these where nothing was sent.
                 "-" | "" => Some(0.0),
                 text => text.parse().ok(),
             },
@@ -181,6 +183,7 @@ impl<'de> Visitor<'de> for Keys<'_> {
             if depth == 0 {
                 line.is_request |= REQUESTS.contains(&&*key);
             }
+            // Not walked: nothing bounds how deep others nest.
             if depth == DEEPEST {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -235,15 +238,18 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     if !line.starts_with(b"{") {
         return None;
     }
+    // The objects are walked without being kept: most of their keys are not looked at.
     let (mut found, mut path) = (Line::default(), String::new());
     let mut json = serde_json::Deserializer::from_slice(line);
     Keys { line: &mut found, path: &mut path, depth: 0 }.deserialize(&mut json).ok()?;
+    // What follows an object would be another request, and be lost.
     json.end().ok()?;
     let (_, when) = found.time?;
     if let Some(service_s) = found.service_s {
         let fits = (0.0..=1e15).contains(&service_s);
         return fits.then_some(Seen::Served(Row::at(when, Some(service_s))));
     }
+    // A time and a message alone may be anything that a program says: such a line is no request.
     let is_request = found.is_request || found.bytes.is_some() || found.has_duration;
     if let (Some(message), false) = (&found.message, is_request) {
         return Some(wrapped(message.trim().as_bytes()).unwrap_or(Seen::Other));

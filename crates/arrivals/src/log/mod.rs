@@ -1,7 +1,8 @@
 //! Arrivals from logs of requests.
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
-//!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C extended.
+//!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
+//!   extended.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
@@ -13,6 +14,7 @@
 //! Servers log a request when it is done, with the time at which it came: lines out of order are
 //! sorted, and counted.
 
+mod cells;
 mod csv;
 mod forms;
 mod json;
@@ -162,7 +164,7 @@ pub struct Log {
 #[derive(Clone, Copy)]
 struct Row {
     when: When,
-    /// None if the line has none.
+    /// The size; lines of some logs have none.
     size: Option<f64>,
     /// The line has how long it took until the answer, which is no time of service.
     has_duration: bool,

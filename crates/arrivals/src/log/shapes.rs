@@ -1,8 +1,7 @@
 //! Tables without a header that many people have: known by their cells.
 
 use super::super::moment::When;
-use super::csv::Cells;
-use super::{Sizes, Unit};
+use super::cells::Cells;
 
 /// A table: where it has what.
 pub(super) struct Shape {
@@ -11,15 +10,16 @@ pub(super) struct Shape {
     cells: usize,
     pub(super) time: usize,
     /// Unit of its times; none if their size tells it.
-    pub(super) unit: Option<Unit>,
-    pub(super) size: Option<(usize, Sizes)>,
+    pub(super) unit: Option<&'static str>,
+    /// The cell with the bytes of an answer.
+    pub(super) bytes: Option<usize>,
     /// Cell of a row's kind, and the kinds that the table has.
     kind: (usize, Kinds),
     /// Kinds that are requests; all if none is named.
     requests: &'static [&'static str],
 }
 
-/// What a cell may hold.
+/// Texts that a cell may hold.
 enum Kinds {
     Words(&'static [&'static str]),
     Begins(&'static str),
@@ -60,8 +60,8 @@ const ALL: [Shape; 10] = [
         delimiter: b',',
         cells: 8,
         time: 0,
-        unit: Some(Unit::Microseconds),
-        size: None,
+        unit: Some("us"),
+        bytes: None,
         kind: (3, EVENTS),
         requests: SUBMITTED,
     },
@@ -70,8 +70,8 @@ const ALL: [Shape; 10] = [
         delimiter: b',',
         cells: 13,
         time: 0,
-        unit: Some(Unit::Microseconds),
-        size: None,
+        unit: Some("us"),
+        bytes: None,
         kind: (5, EVENTS),
         requests: SUBMITTED,
     },
@@ -80,8 +80,8 @@ const ALL: [Shape; 10] = [
         delimiter: b',',
         cells: 9,
         time: 5,
-        unit: Some(Unit::Seconds),
-        size: None,
+        unit: Some("s"),
+        bytes: None,
         kind: (4, STATUS),
         requests: &[],
     },
@@ -90,8 +90,8 @@ const ALL: [Shape; 10] = [
         delimiter: b',',
         cells: 14,
         time: 5,
-        unit: Some(Unit::Seconds),
-        size: None,
+        unit: Some("s"),
+        bytes: None,
         kind: (4, STATUS),
         requests: &[],
     },
@@ -100,8 +100,8 @@ const ALL: [Shape; 10] = [
         delimiter: b',',
         cells: 10,
         time: 4,
-        unit: Some(Unit::Seconds),
-        size: None,
+        unit: Some("s"),
+        bytes: None,
         kind: (3, STATUS),
         requests: &[],
     },
@@ -110,8 +110,8 @@ const ALL: [Shape; 10] = [
         delimiter: b',',
         cells: 7,
         time: 0,
-        unit: Some(Unit::Seconds),
-        size: Some((3, Sizes::Bytes)),
+        unit: Some("s"),
+        bytes: Some(3),
         kind: (5, CACHE),
         requests: &[],
     },
@@ -121,7 +121,7 @@ const ALL: [Shape; 10] = [
         cells: 12,
         time: 0,
         unit: None,
-        size: Some((4, Sizes::Bytes)),
+        bytes: Some(4),
         kind: (0, Kinds::Digits(19)),
         requests: &[],
     },
@@ -130,8 +130,8 @@ const ALL: [Shape; 10] = [
         delimiter: b' ',
         cells: 4,
         time: 0,
-        unit: Some(Unit::Milliseconds),
-        size: Some((3, Sizes::Bytes)),
+        unit: Some("ms"),
+        bytes: Some(3),
         kind: (1, Kinds::Begins("REST.")),
         requests: &[],
     },
@@ -140,8 +140,8 @@ const ALL: [Shape; 10] = [
         delimiter: b' ',
         cells: 18,
         time: 1,
-        unit: Some(Unit::Seconds),
-        size: None,
+        unit: Some("s"),
+        bytes: None,
         kind: (10, Kinds::Words(&["-1", "0", "1", "2", "3", "4", "5"])),
         requests: &[],
     },
@@ -150,8 +150,8 @@ const ALL: [Shape; 10] = [
         delimiter: b' ',
         cells: 4,
         time: 1,
-        unit: Some(Unit::Seconds),
-        size: None,
+        unit: Some("s"),
+        bytes: None,
         kind: (2, Kinds::Begins("http")),
         requests: &[],
     },
@@ -170,7 +170,7 @@ impl Shape {
         })
     }
 
-    /// Whether a row is a request; none if it is of another table.
+    /// Returns whether a row is a request; none if it is of another table.
     pub(super) fn is_request(&self, cells: &Cells) -> Option<bool> {
         let kind = cells.text(self.kind.0)?;
         if cells.count() != self.cells || !self.kind.1.has(kind) {

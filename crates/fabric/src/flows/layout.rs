@@ -3,7 +3,7 @@
 //! | list | line |
 //! |---|---|
 //! | htsim, Opera | `source destination bytes begin_ns` |
-//! | ns-3 (HPCC) | a first line with their number, then `source destination class port bytes begin_s` |
+//! | ns-3 (HPCC) | their number, then lines `source destination class port bytes begin_s` |
 //! | a table | columns by the names of its header: `src,dst,bytes,start_us` |
 
 /// Places of a flow's values in a line.

@@ -146,9 +146,9 @@ fn docs_say_which_formats_load() {
     };
     let sum = |at: usize| formats.values().map(|count| count[at]).sum::<u32>();
     let table = format!(
-        "| family | format | load with their facts | load after the step that is named | refused |\n\
-         |---|---|---|---|---|\n{}\n{} of {} files load, {} more after the step that the refusal \
-         names.\n",
+        "| family | format | load with their facts | load after the step that is named | refused \
+         |\n|---|---|---|---|---|\n{}\n{} of {} files load, {} more after the step that the \
+         refusal names.\n",
         formats.iter().map(row).collect::<String>(),
         sum(1),
         sum(0),

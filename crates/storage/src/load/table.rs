@@ -287,7 +287,7 @@ pub(super) fn is_header(line: &str) -> bool {
     columns(line).is_some()
 }
 
-/// Whether an I/O writes, discards or flushes.
+/// Returns whether an I/O writes, discards or flushes.
 fn what_is(word: &str) -> Option<(bool, bool, bool)> {
     if let Some(writes) = direction(word) {
         return Some((writes, false, false));

@@ -7,7 +7,7 @@ use super::events::{Event, What};
 use super::table::{self, Shape};
 use super::{File, LoadError};
 
-/// What is expected of a file that is none of them.
+/// Expectation of a file that is none of them.
 pub(super) const EXPECTED: &str = "expected a job file or an I/O log of fio, a trace of blktrace, \
      or the text of blkparse, biosnoop or perf script, or CSV: of MSR Cambridge, Alibaba, Tencent, \
      SPC or FIU, or with a header such as time_us,op,offset,bytes";
@@ -19,7 +19,7 @@ const BASE_NS: u64 = 1_000_000_000_000;
 /// A format of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Its default lines.
+    /// The default lines of blkparse.
     Blkparse,
     /// blkparse with `-f` of a user's own.
     Columns,

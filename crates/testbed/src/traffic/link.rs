@@ -8,7 +8,7 @@ use pcap_file::DataLink;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
-    /// None: the first half byte is the version of IP.
+    /// No header: the first half byte is the version of IP.
     Raw,
     /// Four bytes of a family (BSD's loopback).
     Family,
