@@ -315,15 +315,19 @@ def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ..
 
 
 def _with_standard_input(words: list[str]) -> list[str]:
-    """Joins `--day -` to `--day=-`, for options that take a file."""
+    """Joins `--day -` to `--day=-`, for options that take a file; a dash that is an argument goes
+    behind the end of options."""
     joined: list[str] = []
+    arguments: list[str] = []
     for word in words:
         if word == "-" and joined and joined[-1] in FILE_OPTIONS:
             option = joined.pop()
             joined.append(f"{option}=-" if option.startswith("--") else f"{option}-")
+        elif word == "-":
+            arguments.append(word)
         else:
             joined.append(word)
-    return joined
+    return [*joined, "--", *arguments] if arguments else joined
 
 
 def _complain(message: str) -> None:
