@@ -194,6 +194,33 @@ def test_advice_about_flows_leads_on(halfwink: Halfwink):
     assert halfwink(*words, option, name, "-t", "packet-switch").status == 0
 
 
+def test_a_dash_is_standard_input_where_a_file_is_taken(tmp_path: Path):
+    with_input = [sys.executable, "-m", "halfwink", "idle", "-", "--json"]
+    text = (CORPUS / "idle-perf.txt").read_text()
+    days = [sys.executable, "-m", "halfwink", "advise", "nginx", "--day", "-", "--servers", "0"]
+    for words, said in ((with_input, ""), (days, "servers: 0, expected 1 to")):
+        content = text if words is with_input else "00:00,60\n00:01,600\n"
+        done = subprocess.run(
+            words, input=content, capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert said in done.stderr, done.stderr
+        assert done.returncode == (2 if said else 0)
+
+
+def test_range_exports_are_rates_through_the_command_line(halfwink: Halfwink):
+    for name, told in (
+        ("prometheus-range.json", "read as range export of Prometheus, 8 steps of 15 s"),
+        ("grafana.csv", "read as rates by time, 8 steps of 60 s"),
+        ("azure-functions-2019.csv", "3 functions, 1440 steps of 60 s"),
+    ):
+        found = hw.compare(
+            "readfile", world="server", techniques="always-on", loads=f"counts:{CORPUS / name}"
+        )
+        assert told in found.runs.row(0, named=True)["read_as"], name
+    refused = halfwink(*SERVER, "--load", f"log:{CORPUS / 'prometheus-range.json'}")
+    assert "`--load counts:FILE` plays its rates" in refused.complaint
+
+
 def test_times_of_service_are_played(tmp_path: Path):
     rows = "".join(f"{n * 10},2.0\n" for n in range(50))
     (tmp_path / "slow.csv").write_text(f"time,service_s\n{rows}")

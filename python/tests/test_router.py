@@ -95,6 +95,16 @@ def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None
     assert near(offered("ipv4@ramp:100kpps,300kpps,50")[0], 30_000)
     # A packet costs a microsecond of one of two cores.
     assert offered("--pps", "3000000")[1] > 0
+    # Range exports of monitoring systems are rates, too.
+    rates.write_text("Time,Value\n1740996000000,100000\n1740996015000,300000\n")
+    assert near(offered("--profile-pps", str(rates))[0], 20_000)
+    rates.write_text(
+        '{"data":{"resultType":"matrix","result":[{"values":[[1,"100000"],[2,"300000"]]}]}}'
+    )
+    assert near(offered("--profile-pps", str(rates))[0], 20_000)
+    rates.write_text("Time,Value\n1740996000000,1.2 K\n")
+    formatted = halfwink("router", "-m", "linux", "--profile-pps", str(rates))
+    assert f"{rates}: line 2: found `1740996000000,1.2 K`" in formatted.complaint
     rates.write_text("100000\nmany\n")
     wrong = halfwink("router", "-m", "linux", "--profile-pps", str(rates))
     assert wrong.status == 2

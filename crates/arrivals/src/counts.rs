@@ -2,16 +2,19 @@
 //!
 //! Two columns, perhaps with a header: when the step begins (a date and time, a time of day, or
 //! seconds) and how many requests came in it, as `1998-04-30 21:30:00,2`. The step is the median
-//! distance between rows; steps that are left out hold no requests, and are counted. Within a step
+//! distance between rows; steps that are left out hold no requests, and are counted. Exports of
+//! monitoring systems have rates instead ([`exports`](super::exports)). Within a step
 //! requests come as a Poisson process: what they did there, counts do not tell.
 
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
 
 use halfwink_inputs::Share;
 
 use halfwink_engine::LineError;
 use halfwink_units::Time;
 
+pub use super::exports::Values;
+use super::exports::{self, Export};
 use super::lines::{Lines, ReadError, Skipped};
 use super::log::LONGEST_S;
 use super::{moment, Arrivals};
@@ -22,8 +25,26 @@ const REGULAR: &str = "whole steps after the line before";
 const PERIOD: &str = "a period of seconds, a date and time, or a time of day";
 /// Most steps, those that are left out too.
 const MOST: f64 = 2e7;
+/// Bytes that tell an export, and most bytes of one.
+const MOST_HEAD: u64 = 1 << 16;
+const MOST_EXPORT: u64 = 1 << 30;
 /// The highest rate, in requests per second.
 const HIGHEST: f64 = 1e12;
+
+/// Options for reading counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CountOptions {
+    /// Bad lines that are left out; more are an error.
+    pub bad: Share,
+    /// Meaning of the values; none if the file says it.
+    pub values: Option<Values>,
+}
+
+impl From<Share> for CountOptions {
+    fn from(bad: Share) -> CountOptions {
+        CountOptions { bad, values: None }
+    }
+}
 
 /// Counts that were read.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +59,8 @@ pub struct Counts {
     pub missing: u64,
     /// Bad lines that were skipped.
     pub skipped: Skipped,
+    /// Name of the format, if it is another one than two columns.
+    pub format: String,
 }
 
 /// A row, and its line for what is said about it.
@@ -49,12 +72,59 @@ struct Row {
 }
 
 impl Counts {
-    /// Reads counts, leaving out bad lines up to such a share.
+    /// Reads counts, or an export of rates, leaving out bad lines up to such a share.
     ///
     /// # Errors
     /// If it cannot be read, has fewer than two rows or too many bad ones.
-    pub fn read(reader: impl Read, bad: Share) -> Result<Counts, ReadError> {
-        let mut lines = Lines::new(BufReader::new(reader));
+    pub fn read(
+        mut reader: impl Read,
+        options: impl Into<CountOptions>,
+    ) -> Result<Counts, ReadError> {
+        let options = options.into();
+        let mut head = Vec::new();
+        reader.by_ref().take(MOST_HEAD).read_to_end(&mut head)?;
+        if exports::begins(&head) {
+            reader.by_ref().take(MOST_EXPORT).read_to_end(&mut head)?;
+            if let Some(export) = exports::read(&head) {
+                return Counts::exported(export?, options);
+            }
+        }
+        let whole = BufReader::new(Cursor::new(head).chain(reader));
+        let mut counts = Counts::columns(whole, options.bad)?;
+        if options.values == Some(Values::Rates) {
+            counts.of_seconds();
+        }
+        Ok(counts)
+    }
+
+    /// Multiplies rates by the length of a step.
+    fn of_seconds(&mut self) {
+        let step_s = self.step.as_s();
+        self.requests.iter_mut().for_each(|requests| *requests *= step_s);
+    }
+
+    fn exported(export: Export, options: CountOptions) -> Result<Counts, ReadError> {
+        let row = |(n, (at_s, requests)): (usize, &(f64, f64))| Row {
+            at_s: *at_s,
+            requests: *requests,
+            line: n as u64 + 1,
+            text: format!("{at_s},{requests}").into_bytes(),
+        };
+        let rows: Vec<Row> = export.rows.iter().enumerate().map(row).collect();
+        let mut counts = Counts { format: export.format, ..Counts::of(&rows)? };
+        counts.fill(&rows)?;
+        let lines = rows.len() as u64 + export.empty;
+        if !options.bad.accepts(counts.skipped.count, lines) {
+            return Err(counts.skipped.refused(lines, options.bad));
+        }
+        if options.values.unwrap_or(export.values) == Values::Rates {
+            counts.of_seconds();
+        }
+        Ok(counts)
+    }
+
+    fn columns(reader: impl BufRead, bad: Share) -> Result<Counts, ReadError> {
+        let mut lines = Lines::new(reader);
         let mut skipped = Skipped::default();
         let mut rows: Vec<Row> = Vec::new();
         let mut begun = false;
@@ -101,7 +171,8 @@ impl Counts {
             return Err(LineError::new(first.line, &first.text, PERIOD).into());
         }
         let requests = Vec::with_capacity(rows.len());
-        Ok(Counts { start_s: first.at_s, step, requests, missing: 0, skipped: Skipped::default() })
+        let (skipped, format) = (Skipped::default(), String::new());
+        Ok(Counts { start_s: first.at_s, step, requests, missing: 0, skipped, format })
     }
 
     fn fill(&mut self, rows: &[Row]) -> Result<(), ReadError> {
@@ -147,8 +218,12 @@ impl Counts {
         let (from, to) = (index(from_s), index(from_s + for_s));
         let requests = self.requests[from..to.max(from)].to_vec();
         let start_s = self.start_s + from as f64 * self.step.as_s();
-        let (missing, skipped) = (self.missing, self.skipped.clone());
-        Counts { start_s, step: self.step, requests, missing, skipped }
+        Counts { start_s, requests, ..self.without_requests() }
+    }
+
+    fn without_requests(&self) -> Counts {
+        let (skipped, format) = (self.skipped.clone(), self.format.clone());
+        Counts { requests: Vec::new(), skipped, format, ..*self }
     }
 
     /// The arrivals: Poisson at the rate of each step.

@@ -1,6 +1,7 @@
 //! Arrivals of requests: drawn from a process, or read from a log, counts or a distribution.
 
 pub mod counts;
+mod exports;
 mod lines;
 pub mod log;
 mod moment;

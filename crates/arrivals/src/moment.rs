@@ -43,20 +43,27 @@ impl When {
             return (number.abs() <= FURTHEST).then_some(When::Number(number));
         }
         if !text.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') {
-            return None;
+            return dated(text);
         }
         // Some write the fraction behind a comma.
         let comma = text.contains(',').then(|| text.replace(',', "."));
         let text = comma.as_deref().unwrap_or(text);
+        if let Some(number) = comma.as_deref().and_then(|text| text.parse::<f64>().ok()) {
+            return (number.abs() <= FURTHEST).then_some(When::Number(number));
+        }
+        // Databases and Go name the zone behind the offset, or alone.
+        let text = [" UTC", " GMT"].iter().find_map(|zone| text.strip_suffix(zone)).unwrap_or(text);
         let is_exact = text.contains('.');
         let s = if let Ok(moment) = text.parse::<Timestamp>() {
             since_1970(moment)
         } else if let Ok(moment) = text.parse::<DateTime>() {
             since_1970(TimeZone::UTC.to_timestamp(moment).ok()?)
         } else if text.as_bytes().get(2) == Some(&b'/') || text.as_bytes().get(1) == Some(&b'/') {
-            return common(text.as_bytes());
+            return common(text.as_bytes()).or_else(|| dated(text));
+        } else if let Ok(time) = text.parse() {
+            of_day(time)
         } else {
-            of_day(text.parse().ok()?)
+            return dated(text);
         };
         Some(When::Date { s, is_exact })
     }
@@ -84,13 +91,51 @@ fn since_1970(moment: Timestamp) -> f64 {
     moment.as_second() as f64 + f64::from(moment.subsec_nanosecond()) * 1e-9
 }
 
+/// Dates that begin with a name or have other marks between their parts; UTC, unless an offset
+/// stands behind.
+const DATED: [&str; 7] = [
+    // asctime(3): Apache's error log, uWSGI, `ab -g`.
+    "%a %b %d %H:%M:%S%.f %Y",
+    // RFC 9110.
+    "%a, %d %b %Y %H:%M:%S%.f",
+    "%b %d, %Y @ %H:%M:%S%.f",
+    "%Y/%m/%d %H:%M:%S%.f",
+    "%d.%m.%Y %H:%M:%S%.f",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%m/%d/%Y %I:%M:%S%.f %p",
+];
+
+fn dated(text: &str) -> Option<When> {
+    if text.len() > 64 || !text.contains(':') {
+        return None;
+    }
+    let bare = [" UTC", " GMT"].iter().find_map(|zone| text.strip_suffix(zone)).unwrap_or(text);
+    let is_exact = is_fraction(bare);
+    let s = DATED.iter().find_map(|pattern| {
+        if let Ok(parsed) = strtime::parse(format!("{pattern} %z"), bare) {
+            return parsed.to_timestamp().ok().map(since_1970);
+        }
+        let parsed = strtime::parse(pattern, bare).ok()?.to_datetime().ok()?;
+        TimeZone::UTC.to_timestamp(parsed).ok().map(since_1970)
+    })?;
+    Some(When::Date { s, is_exact })
+}
+
+/// Returns true if digits stand behind the seconds.
+fn is_fraction(text: &str) -> bool {
+    let after = text.rsplit_once(':').map_or("", |(_, seconds)| seconds);
+    after.split(' ').next().is_some_and(|seconds| seconds.contains('.'))
+}
+
 /// `10/Oct/2000:13:55:36 -0700`, perhaps with a fraction behind the second, perhaps without a zone
-/// (UTC then).
+/// (UTC then); Python's servers have a blank before the hour.
 pub(super) fn common(text: &[u8]) -> Option<When> {
     let s = match strtime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text) {
         Ok(parsed) => since_1970(parsed.to_timestamp().ok()?),
         Err(_) => {
-            let parsed = strtime::parse("%d/%b/%Y:%H:%M:%S%.f", text).ok()?;
+            let parsed = strtime::parse("%d/%b/%Y:%H:%M:%S%.f", text)
+                .or_else(|_| strtime::parse("%d/%b/%Y %H:%M:%S%.f", text))
+                .ok()?;
             since_1970(TimeZone::UTC.to_timestamp(parsed.to_datetime().ok()?).ok()?)
         }
     };
@@ -117,6 +162,30 @@ mod tests {
         assert_eq!(common(b"10/Oct/2000:13:55:36.5 -0700"), date(971_211_336.5, true));
         assert_eq!(common(b"10/Oct/2000:20:55:36"), date(971_211_336.0, false));
         assert_eq!(common(b"31/Feb/2000:13:55:36 -0700"), None);
+    }
+
+    #[test]
+    fn dates_of_other_programs_are_read() {
+        let s = 1_740_996_000.0;
+        for text in [
+            "Mon Mar  3 10:00:00 2025",
+            "Mon Mar 03 10:00:00.0 2025",
+            "Mon, 03 Mar 2025 10:00:00 GMT",
+            "Mar 3, 2025 @ 10:00:00.000",
+            "2025/03/03 10:00:00",
+            "2025/03/03 11:00:00 +0100",
+            "03.03.2025 10:00:00",
+            "2025-03-03 10:00:00 UTC",
+            "2025-03-03 10:00:00.0 +0000 UTC",
+            "2025-03-03 12:00:00 +0200",
+            "2025-03-03T10:00:00+0000",
+            "3/3/2025 10:00:00 AM",
+            "03/Mar/2025 10:00:00",
+        ] {
+            assert_eq!(seconds(text), Some(s), "{text}");
+        }
+        assert_eq!(seconds("0,25"), Some(0.25));
+        assert_eq!(seconds("12.4 GB:1"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #[cfg(all(
     feature = "fabric",
     feature = "inputs",
+    feature = "node",
     feature = "server",
     feature = "storage",
     feature = "testbed",

@@ -16,8 +16,8 @@ mod text;
 mod unpack;
 
 pub use account::{Account, Entry, Share, MOST_BAD};
-pub use look::{look, Other};
-pub use open::{expand, open_input, open_regular, read_input, read_text, Opened};
+pub use look::{look, Other, BLOCKS};
+pub use open::{expand, open_input, open_regular, read_input, read_string, read_text, Opened};
 pub use text::decoded;
 pub use unpack::unpack;
 
@@ -112,6 +112,12 @@ pub enum Problem {
     /// It holds more than an input may.
     #[error("more than {0} bytes unpacked, the most that an input may have; name a part of it")]
     Budget(u64),
+    /// It unpacks to far more than anything that people pack.
+    #[error(
+        "unpacks to more than {0} times its size, which is no log's; if it is meant, unpack it \
+         first (gzip -d, xz -d, zstd -d, bzip2 -d)"
+    )]
+    Bomb(u64),
     /// A format of packing that is not unpacked here.
     #[error("is packed by {what}, expected gz, xz, zst or bz2; unpack it first: {how}")]
     Packed {

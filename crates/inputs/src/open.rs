@@ -13,6 +13,11 @@ use crate::{decoded, Budget, InputError, Problem};
 const SPARSE: u64 = 1000;
 const SPARSE_FROM: u64 = 1 << 20;
 
+/// A packed file with more bytes than these may unpack to at most so many times its size. Logs of
+/// the same line over and over reach a thousand, of far fewer bytes.
+const BOMB_FROM: u64 = 1 << 28;
+const BOMB: u64 = 256;
+
 /// An input, unpacked.
 pub struct Opened {
     path: PathBuf,
@@ -70,6 +75,23 @@ impl Read for Opened {
     }
 }
 
+/// Reader of an unpacked file that ends with an error where it is a bomb.
+pub(crate) struct Bounded {
+    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) left: u64,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other(Problem::Bomb(BOMB))),
+        }
+        Ok(read)
+    }
+}
+
 /// The path with a leading `~` as the home folder, unless a file has that very name.
 #[must_use]
 pub fn expand(path: &Path) -> PathBuf {
@@ -89,8 +111,11 @@ pub fn expand(path: &Path) -> PathBuf {
 /// not unpacked here.
 pub fn open_input(path: &Path, budget: &Budget) -> Result<Opened, InputError> {
     let (path, raw) = raw(path, budget)?;
+    // Standard input of a pipe has no size.
+    let size = fs::metadata(&path).map_or(u64::MAX, |meta| meta.len());
     let reader = unpack(raw, budget).map_err(|error| InputError::at(&path, error))?;
-    Ok(Opened { path, reader })
+    let left = size.saturating_mul(BOMB).max(BOMB_FROM);
+    Ok(Opened { path, reader: Box::new(Bounded { reader, left }) })
 }
 
 /// Reads a short text, such as a description or a configuration: of a regular file, or of standard
@@ -109,6 +134,16 @@ pub fn read_text(path: &Path, budget: &Budget) -> Result<Vec<u8>, InputError> {
     }
     let reader = Box::new(Cursor::new(head).chain(reader));
     Opened { path, reader }.text()?.bytes()
+}
+
+/// Reads a text of at most so many bytes, as [`read_text`] does, that has to be UTF-8.
+///
+/// # Errors
+/// As of [`read_text`], or if it is in another encoding.
+pub fn read_string(path: &Path, most: u64) -> Result<String, InputError> {
+    let bytes = read_text(path, &Budget::new(most))?;
+    let wrong = || Problem::Encoding("is no text, expected UTF-8".to_owned());
+    String::from_utf8(bytes).map_err(|_| InputError::at(path, wrong()))
 }
 
 /// The path, expanded, and what it holds as it is.

@@ -102,6 +102,17 @@ fn archives_of_several_and_other_packings_are_told() {
 }
 
 #[test]
+fn what_unpacks_to_far_more_than_its_size_is_refused() {
+    let mut bounded =
+        crate::open::Bounded { reader: Box::new(io::repeat(0).take(5000)), left: 4096 };
+    let error = bounded.read_to_end(&mut Vec::new()).unwrap_err().to_string();
+    assert!(error.starts_with("unpacks to more than 256 times its size"), "{error}");
+    let mut bounded =
+        crate::open::Bounded { reader: Box::new(io::repeat(0).take(4096)), left: 4096 };
+    assert_eq!(bounded.read_to_end(&mut Vec::new()).unwrap(), 4096);
+}
+
+#[test]
 fn bombs_end_at_the_budget() {
     let zeros = vec![0; 64 << 20];
     for packed in [gz(&zeros), xz(&zeros), zstd::bulk::compress(&zeros, 1).unwrap()] {

@@ -130,6 +130,9 @@ pub(super) const FIXED: [&str; 16] = [
     "app.keys",
 ];
 
+/// Most bytes of a file of routes: the whole table of the Internet is a twentieth of it.
+const MOST_ROUTES: u64 = 1 << 30;
+
 impl Config {
     /// Reads a description.
     ///
@@ -226,7 +229,8 @@ impl Config {
             None => Vec::new(),
             Some(path) => {
                 let name = path.display();
-                let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
+                let text =
+                    halfwink_inputs::read_string(path, MOST_ROUTES).map_err(|e| e.to_string())?;
                 routes::parse(&text, &ports).map_err(|e| format!("{name}: {e}"))?
             }
         };

@@ -59,8 +59,11 @@ pub(crate) fn run_capping<'py>(
     Ok(dict)
 }
 
+/// Most bytes of a distribution.
+const MOST_BYTES: u64 = 1 << 26;
+
 fn read(path: &str) -> PyResult<Cdf> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| HalfwinkError::new_err(format!("{path}: {error}")))?;
+    let text = halfwink_inputs::read_string(path.as_ref(), MOST_BYTES)
+        .map_err(|error| HalfwinkError::new_err(error.to_string()))?;
     Cdf::parse(&text).map_err(|error| HalfwinkError::new_err(format!("{path}: {error}")))
 }

@@ -86,6 +86,9 @@ fn resctrl_cache(root: PathBuf, cache: Option<&str>) -> PyResult<(&'static str, 
     Ok((name.map_or("", |(name, _)| name), found.ways, found.apart))
 }
 
+/// Most bytes of a plan.
+const MOST_BYTES: u64 = 1 << 24;
+
 /// Brings a plan, a file, into a tree.
 #[pyfunction]
 #[pyo3(signature = (root, plan, *, journal=None, proc=PathBuf::from("/proc")))]
@@ -96,8 +99,8 @@ fn resctrl_apply<'py>(
     journal: Option<PathBuf>,
     proc: PathBuf,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let text = std::fs::read_to_string(&plan)
-        .map_err(|e| HalfwinkError::new_err(format!("{}: {e}", plan.display())))?;
+    let text = halfwink_inputs::read_string(&plan, MOST_BYTES)
+        .map_err(|e| HalfwinkError::new_err(e.to_string()))?;
     let plan = Plan::parse(&text, &plan).map_err(py_error)?;
     let mut files = open(&root)?;
     let journal = journal_of(files.as_ref(), journal);

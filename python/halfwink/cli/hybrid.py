@@ -36,9 +36,10 @@ def hybrid(
     load
         Load of every workload: per cent of what both machines carry or requests per second, several
         separated by commas (10,30,50% or 200/s); constant:30; mmpp:10,90,5,1 (two loads, seconds of
-        each); log:FILE (logs of servers and proxies, CSV); counts:FILE (requests in each minute);
-        gaps:FILE@30 (BigHouse's distributions); @30 after a file: at this mean rate. Before a
-        file's name: time-column=NAME: (or its number from 1), time-unit=ms:, ignore=bad-lines:.
+        each); log:FILE (logs of servers and proxies, CSV); counts:FILE (requests in each minute, or
+        rates of Prometheus and Grafana); gaps:FILE@30 (BigHouse's distributions); @30 after a file:
+        at this mean rate. Before a file's name: time-column=NAME: (or its number from 1),
+        time-unit=ms:, values=rates:, ignore=bad-lines:.
         Default: 10,30,50,70%.
     setting
         Change a value: --set big.wake_ms=50, --set accuracy=0.01, --set servers=100. May be

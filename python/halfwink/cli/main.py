@@ -33,6 +33,8 @@ RUN_COMMANDS = (
     ("halfwink.cli.live", "delegate"),
     ("halfwink.cli.live", "idle"),
 )
+#: Options that take a file: `-` is standard input there, and would be an option to the parser.
+FILE_OPTIONS = ("--counts", "--day", "--load", "--log", "--profile-pps", "--replay", "-l")
 #: In which list the names of something are.
 LISTED = {
     "application": "workloads",
@@ -230,6 +232,7 @@ def _run(words: list[str]) -> int:
     app = build(next((word for word in words if not word.startswith("-")), None))
     try:
         words, own = _before_and_after_dashes(words)
+        words = _with_standard_input(words)
         function, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)
         if own is not None:
             if (function.__module__, function.__name__) not in RUN_COMMANDS:
@@ -309,6 +312,22 @@ def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ..
         return words, None
     at = words.index("--")
     return words[:at], tuple(words[at + 1 :])
+
+
+def _with_standard_input(words: list[str]) -> list[str]:
+    """Joins `--day -` to `--day=-`, for options that take a file; a dash that is an argument goes
+    behind the end of options."""
+    joined: list[str] = []
+    arguments: list[str] = []
+    for word in words:
+        if word == "-" and joined and joined[-1] in FILE_OPTIONS:
+            option = joined.pop()
+            joined.append(f"{option}=-" if option.startswith("--") else f"{option}-")
+        elif word == "-":
+            arguments.append(word)
+        else:
+            joined.append(word)
+    return [*joined, "--", *arguments] if arguments else joined
 
 
 def _complain(message: str) -> None:

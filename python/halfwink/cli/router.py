@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from halfwink import _core
 from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
 from halfwink.cli.settings import Setting
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
-from halfwink.library import declared
+from halfwink.library import declared, library
 
 WORLD = "router"
 
@@ -49,7 +51,8 @@ def router(
     pps
         One rate, in packets per second.
     profile_pps
-        File of rates in packets per second, one on each line.
+        File of rates in packets per second, one on each line, or a range export of Prometheus or
+        Grafana (Time,Value).
     points
         Each point of the profile.
     setting
@@ -85,9 +88,11 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str |
         return f"{pps:.15g}pps"
     if file is None:
         return profile
-    lines = read_text(file).splitlines()
+    content = read_text(file)
+    if _is_export(content):
+        return ",".join(f"{rate:.15g}pps" for rate in _exported(content, file))
     rates: list[str] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         text = line.partition("#")[0].strip()
         if not text:
             continue
@@ -103,3 +108,27 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str |
     if not rates:
         raise HalfwinkError(f"{file}: no rates; expected one on each line")
     return ",".join(rates)
+
+
+def _is_export(content: str) -> bool:
+    """Returns true for JSON, and for a table with a header."""
+    first = content.lstrip().partition("\n")[0]
+    return first.startswith("{") or ("," in first or ";" in first)
+
+
+def _exported(content: str, file: Path) -> list[float]:
+    """Rates of a range export of Prometheus, of Grafana's CSV, or counts by their step.
+
+    Raises:
+        HalfwinkError: the file has another format.
+    """
+    # Standard input is read once.
+    with NamedTemporaryFile("w", suffix=".csv") as copy:
+        copy.write(content)
+        copy.flush()
+        try:
+            found = _core.day_load(library(), f"counts:{copy.name}", 1.0)
+        except HalfwinkError as error:
+            raise HalfwinkError(str(error).replace(copy.name, str(file))) from None
+    rates: list[float] = found["per_s"]
+    return rates

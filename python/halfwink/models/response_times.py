@@ -33,7 +33,10 @@ def read_times(file: Path, unit: str | None = None) -> list[float]:
     served = [float(a or b) * UNITS_US["s"] for a, b in STEERED.findall(text)]
     if served:
         return served
-    rows = list(csv.reader(text.splitlines()))
+    try:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise HalfwinkError(f"{file}: {error}, expected a CSV or a number a line") from None
     head = rows[0] if rows else []
     column = next((n for n, cell in enumerate(head) if TIMES.search(cell)), None)
     if column is not None:

@@ -1,11 +1,16 @@
 //! CSV with a header: any delimiter, any column of times.
 
-use super::super::lines::LONGEST_LINE;
 use super::super::moment::When;
-use super::{Row, Sizes, Unit};
+use super::cells::Cells;
+use super::shapes::Shape;
+use super::{Row, Seen, Sizes, Unit};
 
 /// Names of columns with times, the best first. A unit may follow: `arrival_ms`, `time (us)`.
-const TIMES: [&str; 19] = [
+const TIMES: [&str; 28] = [
+    "submit_time",
+    "submitted_time",
+    "creation_time",
+    "created_at",
     "time",
     "at",
     "timestamp",
@@ -22,7 +27,12 @@ const TIMES: [&str; 19] = [
     "datetime",
     "date_time",
     "@timestamp",
-    "submit_time",
+    "relative_unix",
+    "op_time",
+    "started_date_time",
+    "c_time",
+    "request_timestamp",
+    "unix_time",
     "epoch",
     "date",
 ];
@@ -34,58 +44,6 @@ const BYTES: [&str; 7] =
 const SIZES: [&str; 3] = ["size", "tokens", "contexttokens"];
 const SERVICES: [&str; 4] = ["service", "service_time", "servicetime", "processing_time"];
 
-/// Cells of one line of CSV. Lines are taken one by one, so a quote that is never closed spoils no
-/// other line; a cell of several lines does not exist in a log.
-pub(super) struct Cells {
-    reader: csv_core::Reader,
-    text: Vec<u8>,
-    ends: [usize; Cells::MOST],
-    count: usize,
-}
-
-impl Cells {
-    const MOST: usize = 256;
-
-    /// Creates a splitter for lines with this delimiter.
-    pub(super) fn new(delimiter: u8) -> Cells {
-        let text = vec![0; LONGEST_LINE as usize];
-        // Lines come without what ends them; a carriage return within is a character.
-        let end = csv_core::Terminator::Any(b'\n');
-        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).terminator(end).build();
-        Cells { reader, text, ends: [0; Cells::MOST], count: 0 }
-    }
-
-    /// Splits a line, if it is no longer than lines are, and has no more cells.
-    pub(super) fn split(&mut self, line: &[u8]) -> Option<()> {
-        self.reader.reset();
-        let (mut text, mut count) = (0, 0);
-        // All of it, and then its end.
-        for part in [line, b""] {
-            let (out, ends) = (&mut self.text[text..], &mut self.ends[count..]);
-            let (result, _, written, ended) = self.reader.read_record(part, out, ends);
-            if matches!(
-                result,
-                csv_core::ReadRecordResult::OutputFull | csv_core::ReadRecordResult::OutputEndsFull
-            ) {
-                return None;
-            }
-            (text, count) = (text + written, count + ended);
-        }
-        self.count = count;
-        Some(())
-    }
-
-    pub(super) fn get(&self, cell: usize) -> Option<&[u8]> {
-        let end = *self.ends[..self.count].get(cell)?;
-        let start = if cell == 0 { 0 } else { self.ends[cell - 1] };
-        Some(self.text[start..end].trim_ascii())
-    }
-
-    fn text(&self, cell: usize) -> Option<&str> {
-        std::str::from_utf8(self.get(cell)?).ok()
-    }
-}
-
 /// The columns that are read.
 pub(super) struct Columns {
     cells: Cells,
@@ -95,7 +53,14 @@ pub(super) struct Columns {
     size: Option<(usize, Sizes, f64)>,
     /// Seconds of each of its units, if times are ends.
     duration: Option<(usize, f64)>,
+    /// Column of what a row is about, and the word for a request.
+    kind: Option<(usize, &'static str)>,
+    /// The known table that it is, without a header.
+    shape: Option<&'static Shape>,
 }
+
+/// Names of a column of metrics, and of those that are requests: k6 writes a dozen rows for each.
+const METRICS: (&str, &str) = ("metric_name", "http_reqs");
 
 /// A header's name, in lower case, without the unit behind it.
 fn named(cell: &[u8]) -> (String, Option<Unit>) {
@@ -112,7 +77,23 @@ fn named(cell: &[u8]) -> (String, Option<Unit>) {
 pub(super) fn delimiter(header: &[u8]) -> u8 {
     let count = |byte: u8| header.iter().filter(|it| **it == byte).count();
     // The first of equals wins.
-    b",;\t|".iter().copied().rev().max_by_key(|byte| count(*byte)).unwrap_or(b',')
+    let found = b",;\t|".iter().copied().rev().max_by_key(|byte| count(*byte)).unwrap_or(b',');
+    match count(found) {
+        0 if count(b' ') > 0 => b' ',
+        _ => found,
+    }
+}
+
+/// The column, from 1, that looks like a time in a row of a table without a header.
+pub(super) fn first_time(line: &[u8]) -> Option<usize> {
+    let mut cells = Cells::new(delimiter(line));
+    cells.split(line)?;
+    let is_time = |n: &usize| cells.text(*n).is_some_and(|text| When::parse(text).is_some());
+    let letters = |n: usize| cells.get(n).is_some_and(|it| it.iter().any(u8::is_ascii_alphabetic));
+    if cells.count() < 2 || (0..cells.count()).filter(|n| letters(*n)).count() == cells.count() {
+        return None;
+    }
+    (0..cells.count()).find(is_time).map(|n| n + 1)
 }
 
 impl Columns {
@@ -121,19 +102,21 @@ impl Columns {
         let mut cells = Cells::new(delimiter(header));
         cells.split(header)?;
         let names: Vec<(String, Option<Unit>)> =
-            (0..cells.count).map(|n| named(cells.get(n).unwrap_or_default())).collect();
+            (0..cells.count()).map(|n| named(cells.get(n).unwrap_or_default())).collect();
         let find = |wanted: &[&str]| {
             let place = |name: &&str| names.iter().position(|(found, _)| found == *name);
             wanted.iter().find_map(place)
         };
         let unit = |n: usize| names[n].1;
-        let (time, ends) = match time {
-            Some(asked) => (chosen(&cells, asked)?, false),
-            None => match find(&TIMES) {
-                Some(n) => (n, false),
-                None => (find(&ENDS)?, true),
+        let (time, ends) = match (time, find(&TIMES)) {
+            (Some(asked), _) => (chosen(&cells, asked)?, false),
+            (None, Some(n)) => (n, false),
+            (None, None) => match find(&ENDS) {
+                Some(n) => (n, true),
+                None => return Columns::shaped(Shape::of(header)?),
             },
         };
+        let kind = find(&[METRICS.0]).map(|n| (n, METRICS.1));
         let service = find(&SERVICES)
             .map(|n| (n, Sizes::Service, unit(n).unwrap_or(Unit::Seconds).seconds()));
         let size = service
@@ -142,19 +125,51 @@ impl Columns {
             .filter(|(n, ..)| *n != time);
         let duration = find(&DURATIONS).filter(|_| ends);
         let duration = duration.map(|n| (n, unit(n).unwrap_or(Unit::Seconds).seconds()));
-        let unit = unit(time);
-        Some(Columns { cells, time, unit, size, duration })
+        // Calls between Alibaba's services (2021) are in milliseconds from the trace's begin on.
+        let is_calls = find(&["traceid"]).is_some() && find(&["rpcid"]).is_some();
+        let unit = unit(time).or(is_calls.then_some(Unit::Milliseconds));
+        Some(Columns { cells, time, unit, size, duration, kind, shape: None })
+    }
+
+    fn shaped(shape: &'static Shape) -> Option<Columns> {
+        let size = shape.bytes.map(|n| (n, Sizes::Bytes, 1.0));
+        let (cells, time) = (Cells::new(shape.delimiter), shape.time);
+        let unit = shape.unit.and_then(Unit::parse);
+        let (duration, kind) = (None, None);
+        Some(Columns { cells, time, unit, size, duration, kind, shape: Some(shape) })
+    }
+
+    /// Name of the format.
+    pub(super) fn format(&self) -> &'static str {
+        self.shape.map_or("CSV", |shape| shape.name)
     }
 
     pub(super) fn sizes_are(&self) -> Option<Sizes> {
         self.size.map(|(_, sizes, _)| sizes)
     }
 
-    /// Time and size of a row.
-    pub(super) fn row(&mut self, line: &[u8]) -> Option<Row> {
+    /// Time and size of a row; none if it is bad.
+    pub(super) fn row(&mut self, line: &[u8]) -> Option<Seen> {
         self.cells.split(line)?;
+        let is_request = match (self.shape, self.kind) {
+            (Some(shape), _) => shape.is_request(&self.cells)?,
+            (None, Some((n, wanted))) => self.cells.text(n)? == wanted,
+            (None, None) => true,
+        };
+        if !is_request {
+            return Some(Seen::Other);
+        }
+        self.request().map(Seen::Request)
+    }
+
+    fn request(&self) -> Option<Row> {
         let mut when = When::parse(self.cells.text(self.time)?)?;
-        let number = |n: usize| self.cells.text(n)?.parse::<f64>().ok();
+        let number = |n: usize| {
+            let text = self.cells.text(n)?;
+            let number = text.parse::<f64>().ok();
+            // A point is a comma in half of the world.
+            number.or_else(|| text.replacen(',', ".", 1).parse().ok())
+        };
         if let Some((duration, unit_s)) = self.duration {
             let s = number(duration)? * unit_s;
             let positive = (0.0..=1e9).contains(&s);
@@ -164,9 +179,9 @@ impl Columns {
                 _ => return None,
             };
         }
-        let Some((size, _, factor)) = self.size else { return Some(Row::at(when, 0.0)) };
+        let Some((size, _, factor)) = self.size else { return Some(Row::at(when, None)) };
         let size = number(size)? * factor;
-        (0.0..=1e15).contains(&size).then_some(Row::at(when, size))
+        (0.0..=1e15).contains(&size).then_some(Row::at(when, Some(size)))
     }
 }
 
@@ -174,8 +189,8 @@ impl Columns {
 fn chosen(cells: &Cells, asked: &str) -> Option<usize> {
     let is =
         |n: &usize| cells.get(*n).is_some_and(|cell| cell.eq_ignore_ascii_case(asked.as_bytes()));
-    let number = || asked.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < cells.count);
-    (0..cells.count).find(is).or_else(number)
+    let number = || asked.parse::<usize>().ok()?.checked_sub(1).filter(|n| *n < cells.count());
+    (0..cells.count()).find(is).or_else(number)
 }
 
 #[cfg(test)]

@@ -22,11 +22,19 @@ pub enum Form {
     Json,
     /// W3C extended: IIS, CloudFront.
     W3c,
+    /// AWS: a bucket of S3.
+    S3,
+    /// AWS: a network load balancer's TLS.
+    Nlb,
+    /// The default lines of uWSGI.
+    Uwsgi,
+    /// The format of IIS alone.
+    Iis,
 }
 
 impl Form {
     /// All of them; of forms that know equally many lines the first is taken.
-    pub(super) const ALL: [Form; 8] = [
+    pub(super) const ALL: [Form; 12] = [
         Form::Haproxy,
         Form::Envoy,
         Form::Common,
@@ -35,6 +43,10 @@ impl Form {
         Form::Squid,
         Form::Json,
         Form::W3c,
+        Form::S3,
+        Form::Nlb,
+        Form::Uwsgi,
+        Form::Iis,
     ];
 
     /// Name in messages.
@@ -49,6 +61,10 @@ impl Form {
             Form::Squid => "log of squid",
             Form::Json => "log in lines of JSON",
             Form::W3c => "W3C extended log",
+            Form::S3 => "log of an AWS bucket",
+            Form::Nlb => "log of an AWS network load balancer",
+            Form::Uwsgi => "log of uWSGI",
+            Form::Iis => "log of IIS",
         }
     }
 
@@ -66,6 +82,12 @@ impl Form {
             Form::Alb => "`type time balancer client target 3 times 2 statuses received sent`",
             Form::Squid => "`971211336.123 milliseconds client result/status bytes method URL`",
             Form::Json => "an object with a time (`ts`, `time`, `timestamp` ...)",
+            Form::S3 => "`owner bucket [10/Oct/2000:13:55:36 +0000] client ... \"request\" status`",
+            Form::Nlb => {
+                "`tls 2.0 time balancer listener client target 2 times received sent alert`"
+            }
+            Form::Uwsgi => "`[pid: 1|...] client () {...} [Mon Oct 9 13:55:36 2000] GET / => ...`",
+            Form::Iis => "`client, user, 10/09/00, 13:55:36, service, server, ...`",
             Form::W3c => "the fields that `#Fields:` names, with a date and a time",
         }
     }
@@ -91,7 +113,7 @@ impl Reader {
             return Some(Seen::Comment);
         }
         if self.form == Form::Json {
-            return super::json::row(line);
+            return super::json::row(line, wrapped);
         }
         let row = match self.form {
             Form::Common => common_line(line),
@@ -99,10 +121,21 @@ impl Reader {
             Form::Envoy => envoy(line),
             Form::Elb => balancer(line, 0),
             Form::Alb => balancer(line, 1),
+            Form::S3 => bucket(line),
+            Form::Nlb => network_balancer(line),
+            Form::Uwsgi => uwsgi(line),
+            Form::Iis => iis(line),
             _ => squid(line),
         };
         row.map(Seen::Request)
     }
+}
+
+/// A line that a container engine or a collector has wrapped.
+fn wrapped(line: &[u8]) -> Option<Seen> {
+    let text = [haproxy, envoy, common_line, squid].iter().find_map(|form| form(line));
+    let json = || super::json::row(line, |_| None).filter(|it| matches!(it, Seen::Request(_)));
+    text.map(Seen::Request).or_else(json)
 }
 
 fn text(word: &[u8]) -> Option<&str> {
@@ -117,7 +150,7 @@ fn real(word: &[u8]) -> Option<f64> {
     text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
 }
 
-fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
 }
 
@@ -169,7 +202,7 @@ fn common_line(line: &[u8]) -> Option<Row> {
     // nginx' $request_time, or Apache's %D, stands last.
     let last = rest_words.last().unwrap_or_default();
     let has_duration = !last.is_empty() && last.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-    Some(Row { has_duration, ..Row::at(when, bytes as f64) })
+    Some(Row { has_duration, ..Row::at(when, Some(bytes as f64)) })
 }
 
 /// HAProxy 2.8, configuration manual, 8.2.2 and 8.2.3.
@@ -192,7 +225,7 @@ fn haproxy(line: &[u8]) -> Option<Row> {
     }
     let bytes = rest.next()?;
     let bytes = whole(bytes.strip_prefix(b"+").unwrap_or(bytes))?;
-    Some(Row { has_duration: true, ..Row::at(when, bytes as f64) })
+    Some(Row { has_duration: true, ..Row::at(when, Some(bytes as f64)) })
 }
 
 /// Envoy's default format, and Istio's with words between flags and bytes.
@@ -212,7 +245,7 @@ fn envoy(line: &[u8]) -> Option<Row> {
         word = rest_words.next()?;
     }
     let sent = whole(rest_words.next()?)?;
-    Some(Row { has_duration: true, ..Row::at(when, sent as f64) })
+    Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
 }
 
 /// AWS, access logs of load balancers: the time is that of the answer.
@@ -229,6 +262,8 @@ fn balancer(line: &[u8], type_words: usize) -> Option<Row> {
     }
     let When::Date { s, is_exact } = When::parse(text(fields[0])?)? else { return None };
     let mut begin_s = s;
+    // Newer lines say when a request came.
+    let created = words(line).rev().take(12).find_map(created_s);
     for field in &fields[4..7] {
         let took_s = real(field)?;
         // -1 is none. Classic ones write when a request came.
@@ -239,8 +274,18 @@ fn balancer(line: &[u8], type_words: usize) -> Option<Row> {
         return None;
     }
     let (_received, sent) = (whole(fields[9])?, whole(fields[10])?);
-    let when = When::Date { s: begin_s, is_exact };
-    Some(Row { has_duration: true, ..Row::at(when, sent as f64) })
+    let created = created.filter(|_| type_words == 1 && all.len() < words(line).count());
+    let when = When::Date { s: created.unwrap_or(begin_s), is_exact };
+    Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
+}
+
+/// Seconds of a word such as `2018-07-02T22:22:48.364000Z`.
+fn created_s(word: &[u8]) -> Option<f64> {
+    let is_date = word.len() > 18 && word[10] == b'T' && word.ends_with(b"Z");
+    match When::parse(text(word).filter(|_| is_date)?)? {
+        When::Date { s, .. } => Some(s),
+        When::Number(_) => None,
+    }
 }
 
 /// Squid's native format: the time is that of the end.
@@ -253,7 +298,64 @@ fn squid(line: &[u8]) -> Option<Row> {
         return None;
     }
     let when = When::Date { s: end_s - 1e-3 * took_ms, is_exact: true };
-    Some(Row { has_duration: true, ..Row::at(when, bytes as f64) })
+    Some(Row { has_duration: true, ..Row::at(when, Some(bytes as f64)) })
+}
+
+/// AWS, server access logs of S3: between the time and the request stand who asked and for what;
+/// behind it status, error and bytes.
+fn bucket(line: &[u8]) -> Option<Row> {
+    let (when, rest) = bracketed(line).filter(|_| !line.starts_with(b"["))?;
+    let quote = rest.iter().position(|&b| b == b'"')?;
+    let operation = words(&rest[..quote]).nth(3)?;
+    if !operation.contains(&b'.') {
+        return None;
+    }
+    let mut after = words(after_quote(&rest[quote..])?);
+    let status = after.next()?;
+    if !is_status(status) && status != b"-" {
+        return None;
+    }
+    let (_error, bytes) = (after.next()?, after.next()?);
+    let bytes = if bytes == b"-" { 0 } else { whole(bytes)? };
+    Some(Row { has_duration: true, ..Row::at(when, Some(bytes as f64)) })
+}
+
+/// AWS, access logs of network load balancers: a line for each TLS connection, at its end.
+fn network_balancer(line: &[u8]) -> Option<Row> {
+    let fields: Vec<&[u8]> = words(line).collect();
+    if fields.len() < 12 || fields[0] != b"tls" {
+        return None;
+    }
+    let When::Date { s, is_exact } = When::parse(text(fields[2])?)? else { return None };
+    let took_ms = real(fields[7])?.clamp(0.0, 1e12);
+    let sent = whole(fields[10])?;
+    let when = When::Date { s: s - 1e-3 * took_ms, is_exact: is_exact || took_ms > 0.0 };
+    Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
+}
+
+/// uWSGI's default lines, at the end of a request.
+fn uwsgi(line: &[u8]) -> Option<Row> {
+    let from = line.windows(5).position(|it| it == b"[pid:")?;
+    let (when, rest) = bracketed(&line[from..])?;
+    let rest = text(rest)?;
+    let (_, made) = rest.split_once("=> generated ")?;
+    let bytes: u64 = made.split(' ').next()?.parse().ok()?;
+    Some(Row { has_duration: true, ..Row::at(when, Some(bytes as f64)) })
+}
+
+/// The log file format of IIS: 15 fields between commas, the date as month, day and year.
+fn iis(line: &[u8]) -> Option<Row> {
+    let fields: Vec<&str> = text(line)?.split(',').map(str::trim).collect();
+    if fields.len() < 15 || !fields[10].parse::<u16>().is_ok_and(|it| (100..600).contains(&it)) {
+        return None;
+    }
+    let mut date = fields[2].splitn(3, '/');
+    let mut part = || date.next()?.parse::<u16>().ok();
+    let (month, day, year) = (part()?, part()?, part()?);
+    let year = if year < 100 { 2000 + year } else { year };
+    let when = When::parse(&format!("{year:04}-{month:02}-{day:02} {:0>8}", fields[3]))?;
+    let sent: u64 = fields[9].parse().ok()?;
+    Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
 }
 
 /// Places of fields in a W3C log.
@@ -289,10 +391,11 @@ impl Fields {
             None => When::parse(time)?,
         };
         let bytes = match field(self.bytes) {
-            Some(b"-") | None => 0,
-            Some(word) => whole(word)?,
+            _ if self.bytes.is_none() => None,
+            Some(b"-") | None => Some(0.0),
+            Some(word) => Some(whole(word)? as f64),
         };
-        let row = Row { has_duration: self.took.is_some(), ..Row::at(when, bytes as f64) };
+        let row = Row { has_duration: self.took.is_some(), ..Row::at(when, bytes) };
         Some(Seen::Request(row))
     }
 }

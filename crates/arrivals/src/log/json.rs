@@ -1,22 +1,27 @@
-//! Lines of JSON, as nginx, Caddy, traefik and envoy write them where they are told to.
+//! Lines of JSON, as servers, load balancers and collectors of logs write them.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::super::moment::{common, When};
 use super::{Row, Seen, Unit};
 
 /// Keys of times, the best first: when a request began, then when its line was written.
-const TIMES: [&str; 15] = [
+const TIMES: [&str; 23] = [
     "StartUTC",
     "StartLocal",
+    "EdgeStartTimestamp",
+    "started_at",
+    "startedDateTime",
+    "requestReceivedTimestamp",
     "start_time",
     "startTime",
     "ts",
     "@timestamp",
     "timestamp",
+    "timeStamp",
     "msec",
     "time",
     "time_iso8601",
@@ -25,52 +30,87 @@ const TIMES: [&str; 15] = [
     "date",
     "requestTime",
     "at_s",
+    "submit_time",
+    "arrival",
+    "arrival_time",
 ];
-const BYTES: [&str; 10] = [
+/// Keys of bytes, those of objects in objects with a point between.
+const BYTES: [&str; 20] = [
     "bytes_sent",
     "body_bytes_sent",
     "size",
     "bytes",
     "DownstreamContentSize",
     "OriginContentSize",
+    "EdgeResponseBytes",
     "responseSize",
     "response_size",
     "resp_bytes",
     "bytesSent",
+    "httpRequest.responseSize",
+    "http.response.bytes",
+    "http.response.body.bytes",
+    "response.size",
+    "response.bytes",
+    "response.content.size",
+    "response.body.bytes",
+    "properties.sentBytes",
+    "res.size",
 ];
-const DURATIONS: [&str; 7] = [
+const DURATIONS: [&str; 11] = [
     "duration",
     "Duration",
     "request_time",
     "latency",
     "response_time",
+    "responseTime",
     "responseLatency",
     "total_s",
+    "httpRequest.latency",
+    "latencies.request",
+    "event.duration",
 ];
 const SERVICES: [(&str, Unit); 3] = [
     ("service_s", Unit::Seconds),
     ("service_ms", Unit::Milliseconds),
     ("service_us", Unit::Microseconds),
 ];
+/// Keys of a program's message: perhaps another log's line.
+const MESSAGES: [&str; 5] = ["log", "message", "msg", "MESSAGE", "textPayload"];
+/// Keys that only requests have.
+const REQUESTS: [&str; 12] = [
+    "status",
+    "method",
+    "request",
+    "req",
+    "httpRequest",
+    "verb",
+    "DownstreamStatus",
+    "EdgeResponseStatus",
+    "RequestMethod",
+    "response",
+    "http",
+    "response_code",
+];
+/// Objects in objects are looked at so deep.
+// Elastic's schema has `http.response.body.bytes`; deeper ones are contents of requests.
+const DEEPEST: usize = 4;
 
 /// A value that is no list and no object.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
+enum Scalar<'a> {
     Number(f64),
-    Text(String),
-    Other(IgnoredAny),
+    Text(&'a str),
 }
 
-impl Scalar {
+impl Scalar<'_> {
     fn number(&self) -> Option<f64> {
         match self {
             Scalar::Number(number) => Some(*number),
             Scalar::Text(text) => match text.trim() {
+                // nginx writes these where nothing was sent.
                 "-" | "" => Some(0.0),
                 text => text.parse().ok(),
             },
-            Scalar::Other(_) => None,
         }
     }
 
@@ -78,7 +118,6 @@ impl Scalar {
         match self {
             Scalar::Number(number) => Some(When::Number(*number)),
             Scalar::Text(text) => When::parse(text).or_else(|| common(text.as_bytes())),
-            Scalar::Other(_) => None,
         }
     }
 }
@@ -90,7 +129,8 @@ struct Line {
     bytes: Option<(usize, f64)>,
     service_s: Option<f64>,
     has_duration: bool,
-    has_keys: bool,
+    is_request: bool,
+    message: Option<String>,
 }
 
 impl Line {
@@ -106,42 +146,115 @@ impl Line {
         if let Some((_, unit)) = SERVICES.iter().find(|(name, _)| *name == key) {
             self.service_s = scalar.number().map(|time| time * unit.seconds());
         }
-        self.has_duration |= DURATIONS.contains(&key);
-    }
-}
-
-impl<'de> Deserialize<'de> for Line {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Line, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Line;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Line, A::Error> {
-                let mut line = Line::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    line.has_keys = true;
-                    line.take(&key, &map.next_value()?);
-                }
-                Ok(line)
-            }
+        if let (Scalar::Text(text), true) = (scalar, MESSAGES.contains(&key)) {
+            self.message.get_or_insert_with(|| (*text).to_owned());
         }
-        deserializer.deserialize_map(Keys)
+        self.has_duration |= DURATIONS.contains(&key);
+        self.is_request |= REQUESTS.contains(&key);
     }
 }
 
-/// A line of a log; lines of other loggers have no time and no bytes.
-pub(super) fn row(line: &[u8]) -> Option<Seen> {
-    let line: Line = serde_json::from_slice(line).ok()?;
-    let (_, when) = line.time?;
-    if let Some(service_s) = line.service_s {
-        let fits = (0.0..=1e15).contains(&service_s);
-        return fits.then_some(Seen::Served(Row::at(when, service_s)));
+/// Reads an object whose keys begin with `path`.
+struct Keys<'a> {
+    line: &'a mut Line,
+    path: &'a mut String,
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Keys<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
-    let (_, bytes) = line.bytes.unwrap_or((0, 0.0));
-    let row = Row { has_duration: line.has_duration, ..Row::at(when, bytes) };
-    (line.has_keys && (0.0..=1e15).contains(&bytes)).then_some(Seen::Request(row))
+}
+
+impl<'de> Visitor<'de> for Keys<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Keys { line, path, depth } = self;
+        let length = path.len();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if depth == 0 {
+                line.is_request |= REQUESTS.contains(&&*key);
+            }
+            // Not walked: nothing bounds how deep others nest.
+            if depth == DEEPEST {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            if length > 0 {
+                path.push('.');
+            }
+            path.push_str(&key);
+            map.next_value_seed(Keys { line, path, depth: depth + 1 })?;
+            path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.line.take(self.path, &Scalar::Text(text));
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
+        self.line.take(self.path, &Scalar::Number(number));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
+        self.line.take(self.path, &Scalar::Number(number as f64));
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.line.take(self.path, &Scalar::Number(number as f64));
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// A line of a log. Container engines and collectors wrap the lines of others: those are read by
+/// `wrapped`. What other loggers write beside requests has a message and nothing of a request.
+pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Option<Seen> {
+    if !line.starts_with(b"{") {
+        return None;
+    }
+    // The objects are walked without being kept: most of their keys are not looked at.
+    let (mut found, mut path) = (Line::default(), String::new());
+    let mut json = serde_json::Deserializer::from_slice(line);
+    Keys { line: &mut found, path: &mut path, depth: 0 }.deserialize(&mut json).ok()?;
+    // What follows an object would be another request, and be lost.
+    json.end().ok()?;
+    let (_, when) = found.time?;
+    if let Some(service_s) = found.service_s {
+        let fits = (0.0..=1e15).contains(&service_s);
+        return fits.then_some(Seen::Served(Row::at(when, Some(service_s))));
+    }
+    // A time and a message alone may be anything that a program says: such a line is no request.
+    let is_request = found.is_request || found.bytes.is_some() || found.has_duration;
+    if let (Some(message), false) = (&found.message, is_request) {
+        return Some(wrapped(message.trim().as_bytes()).unwrap_or(Seen::Other));
+    }
+    let bytes = found.bytes.map(|(_, bytes)| bytes);
+    let row = Row { has_duration: found.has_duration, ..Row::at(when, bytes) };
+    bytes.is_none_or(|bytes| (0.0..=1e15).contains(&bytes)).then_some(Seen::Request(row))
 }

@@ -1,11 +1,12 @@
 //! Arrivals from logs of requests.
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
-//!   and their kin, JSON, HAProxy, envoy, AWS load balancers, squid, W3C extended.
+//!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
+//!   extended.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
-//!   their size.
+//!   their size. Tables without a header are known by their cells ([`shapes`]).
 //!
 //! Where a log has whole seconds, requests of the same second are spread over it: at equal
 //! distances, or as Poisson arrivals of that number would be, at sorted random times.
@@ -13,10 +14,12 @@
 //! Servers log a request when it is done, with the time at which it came: lines out of order are
 //! sorted, and counted.
 
+mod cells;
 mod csv;
 mod forms;
 mod json;
 mod rows;
+mod shapes;
 
 pub use forms::Form;
 
@@ -161,13 +164,14 @@ pub struct Log {
 #[derive(Clone, Copy)]
 struct Row {
     when: When,
-    size: f64,
+    /// The size; lines of some logs have none.
+    size: Option<f64>,
     /// The line has how long it took until the answer, which is no time of service.
     has_duration: bool,
 }
 
 impl Row {
-    fn at(when: When, size: f64) -> Row {
+    fn at(when: When, size: Option<f64>) -> Row {
         Row { when, size, has_duration: false }
     }
 }
@@ -180,6 +184,8 @@ enum Seen {
     Served(Row),
     /// A line about the log.
     Comment,
+    /// A line that is no request, such as another event of the same program.
+    Other,
 }
 
 impl Log {
@@ -192,6 +198,10 @@ impl Log {
         let mut head = Vec::new();
         reader.by_ref().take(LOOKED_AT).read_to_end(&mut head)?;
         let form = form_of(&head);
+        if let (Err(_), Some(other)) = (&form, halfwink_inputs::look(&head)) {
+            return Err(ReadError::Other(other.to_string()));
+        }
+        let form = form.unwrap_or_else(|guessed| guessed);
         let whole = BufReader::new(Cursor::new(head).chain(reader));
         match form {
             Some(form) if options.time_column.is_none() => Log::of(form, whole, options),
@@ -206,13 +216,17 @@ impl Log {
     pub fn of(form: Form, reader: impl BufRead, options: &LogOptions) -> Result<Log, ReadError> {
         let mut lines = Lines::new(reader);
         let (mut rows, mut reader) = (Rows::new(options), Reader::new(form));
-        let (mut comments, mut durations, mut served) = (0, 0, 0_u64);
+        let (mut comments, mut others, mut durations, mut served) = (0, 0, 0, 0_u64);
         while let Some((number, line)) = lines.next()? {
             let found = line.and_then(|line| match reader.line(line) {
                 _ if line.is_empty() => Ok(None),
                 None => Err(LineError::new(number, line, form.expected())),
                 Some(Seen::Comment) => {
                     comments += 1;
+                    Ok(None)
+                }
+                Some(Seen::Other) => {
+                    others += 1;
                     Ok(None)
                 }
                 Some(Seen::Request(row)) => Ok(Some(row)),
@@ -226,13 +240,20 @@ impl Log {
         }
         let mut log = rows.log(form.name(), form.expected(), None)?;
         let count = log.times.len() as u64;
-        let sizes_are = if served == count { Sizes::Service } else { Sizes::Bytes };
-        log.sizes_are = Some(sizes_are);
+        log.sizes_are = match log.sizes.is_empty() {
+            true => None,
+            false if served == count => Some(Sizes::Service),
+            false => Some(Sizes::Bytes),
+        };
         if served > 0 && served < count {
             let message = format!("{served} of {count} lines have a time of service, expected all");
             return Err(ReadError::Other(message));
         }
+        if log.sizes_are.is_none() {
+            log.account.leave_out("sizes", "the log has none: they are drawn", 1);
+        }
         log.account.leave_out("comment lines", "", comments);
+        log.account.leave_out("other lines", "no requests", others);
         let why = "they include waiting: sizes say how long requests take";
         log.account.leave_out("response times", why, durations);
         Ok(log)
@@ -244,17 +265,22 @@ impl Log {
     /// As of [`Log::read`].
     pub fn csv(reader: impl BufRead, options: &LogOptions) -> Result<Log, ReadError> {
         let mut lines = Lines::new(reader);
-        let mut rows = Rows::new(options);
+        let (mut rows, mut others) = (Rows::new(options), 0);
+        rows.is_table = true;
         let mut columns = loop {
             let Some((number, line)) = lines.next()? else {
                 return Err(ReadError::Empty { expected: HEADER });
             };
             let line = line?;
-            if !line.is_empty() && !line.starts_with(b"#") {
+            if !line.is_empty() && !line.starts_with(b"#") && !is_mark(line) {
                 let found = Columns::find(line, options.time_column.as_deref());
                 let mut found = found.ok_or_else(|| unknown(number, line))?;
                 // Without a header the first line is a request.
-                rows.take(Ok(found.row(line)))?;
+                match found.row(line) {
+                    Some(Seen::Request(row) | Seen::Served(row)) => rows.take(Ok(Some(row)))?,
+                    Some(_) => others += 1,
+                    None => {}
+                }
                 break found;
             }
         };
@@ -263,15 +289,20 @@ impl Log {
                 if line.is_empty() {
                     return Ok(None);
                 }
-                columns.row(line).map(Some).ok_or_else(|| LineError::new(number, line, ROW))
+                match columns.row(line) {
+                    Some(Seen::Request(row) | Seen::Served(row)) => Ok(Some(row)),
+                    Some(_) => {
+                        others += 1;
+                        Ok(None)
+                    }
+                    None => Err(LineError::new(number, line, ROW)),
+                }
             });
             rows.take(row)?;
         }
-        let mut log = rows.log("CSV", ROW, columns.unit)?;
+        let mut log = rows.log(columns.format(), ROW, columns.unit)?;
         log.sizes_are = columns.sizes_are();
-        if log.sizes_are.is_none() {
-            log.sizes = Vec::new();
-        }
+        log.account.leave_out("other lines", "no requests", others);
         Ok(log)
     }
 
@@ -285,16 +316,28 @@ impl Log {
     }
 }
 
-/// Why a first line is no header.
-fn unknown(number: u64, line: &[u8]) -> ReadError {
-    match halfwink_inputs::look(line) {
-        Some(other) => ReadError::Other(other.to_string()),
-        None => LineError::new(number, line, HEADER).into(),
-    }
+/// A line that spreadsheets write before the header (`sep=;`), or a comment of other tables.
+fn is_mark(line: &[u8]) -> bool {
+    line.starts_with(b"sep=") || line.starts_with(b";")
 }
 
-/// The form that knows most of the first lines; none if none knows any.
-fn form_of(head: &[u8]) -> Option<Form> {
+/// Why a first line is no header.
+fn unknown(number: u64, line: &[u8]) -> ReadError {
+    if let Some(other) = halfwink_inputs::look(line) {
+        return ReadError::Other(other.to_string());
+    }
+    if let Some(column) = csv::first_time(line) {
+        let about = "found a row without a header, expected names of columns";
+        return ReadError::Other(format!(
+            "line {number}: {about}, or the number of that with times: \
+             log:time-column={column}:FILE"
+        ));
+    }
+    LineError::new(number, line, HEADER).into()
+}
+
+/// The form that knows most of the first lines; an error with a guess if none knows any.
+fn form_of(head: &[u8]) -> Result<Option<Form>, Option<Form>> {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let lines = text.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).take(LOOKED_AT_LINES).collect();
@@ -307,9 +350,9 @@ fn form_of(head: &[u8]) -> Option<Form> {
     let counts = Form::ALL.map(|form| (form, known(form)));
     let best = counts.iter().rev().max_by_key(|(_, count)| *count);
     match best {
-        Some((form, count)) if *count > 0 => Some(*form),
+        Some((form, count)) if *count > 0 => Ok(Some(*form)),
         // No line is right: what is expected of one is told best by the form that it has.
-        _ => guessed(&lines),
+        _ => Err(guessed(&lines)),
     }
 }
 

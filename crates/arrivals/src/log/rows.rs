@@ -27,13 +27,19 @@ pub(super) struct Rows<'a> {
     /// Times are numbers, as the first one was.
     are_numbers: bool,
     are_exact: bool,
+    /// Times of a table stay as they are where no two are the same.
+    pub(super) is_table: bool,
+    /// Rows with a size.
+    sized: usize,
     skipped: Skipped,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn new(options: &'a LogOptions) -> Rows<'a> {
         let skipped = Skipped::default();
-        Rows { options, rows: Vec::new(), are_numbers: false, are_exact: false, skipped }
+        let (are_numbers, are_exact) = (false, false);
+        let (is_table, sized) = (false, 0);
+        Rows { options, rows: Vec::new(), are_numbers, are_exact, is_table, sized, skipped }
     }
 
     /// Takes what a line is: a request, nothing, or bad.
@@ -42,7 +48,7 @@ impl<'a> Rows<'a> {
             Ok(None) => {}
             Ok(Some(Row { when, size, .. })) => {
                 let (at, is_number, is_exact) = match when {
-                    When::Number(number) => (number, true, true),
+                    When::Number(number) => (number, true, number.fract() != 0.0),
                     When::Date { s, is_exact } => (s, false, is_exact),
                 };
                 if self.rows.is_empty() {
@@ -53,7 +59,8 @@ impl<'a> Rows<'a> {
                     return self.bad(LineError::new(self.lines() + 1, b"another time", expected));
                 }
                 self.are_exact |= is_exact;
-                self.rows.push((at, size));
+                self.rows.push((at, size.unwrap_or(0.0)));
+                self.sized += usize::from(size.is_some());
             }
             Err(error) => self.bad(error)?,
         }
@@ -121,7 +128,9 @@ impl<'a> Rows<'a> {
             return Err(self.skipped.refused(lines, self.options.bad));
         }
         let unit_s = self.unit_s(of_column)?;
-        let Rows { mut rows, skipped, are_exact, options, .. } = self;
+        // Milliseconds and less are as exact as they are written.
+        let are_exact = self.are_exact || unit_s < 1.0;
+        let Rows { mut rows, skipped, options, sized, is_table, .. } = self;
         let mut latest = f64::NEG_INFINITY;
         let mut disordered = 0;
         for row in &rows {
@@ -136,7 +145,8 @@ impl<'a> Rows<'a> {
         }
         // Differences first: nanoseconds since 1970 are exact to a few hundred of them.
         let seconds: Vec<f64> = rows.iter().map(|row| (row.0 - first) * unit_s).collect();
-        let times = if are_exact || format == "CSV" {
+        let are_apart = || seconds.windows(2).all(|pair| pair[0] < pair[1]);
+        let times = if are_exact || (is_table && are_apart()) {
             seconds.iter().map(|s| at(*s)).collect()
         } else {
             spread(&seconds, options.spread)
@@ -144,7 +154,10 @@ impl<'a> Rows<'a> {
         let mut account = Account::of(format);
         account.play("requests", rows.len() as u64);
         account.leave_out("bad lines", &skipped.first(), skipped.count);
-        let sizes = rows.iter().map(|row| row.1).collect();
+        let sizes = match sized {
+            0 => Vec::new(),
+            _ => rows.iter().map(|row| row.1).collect(),
+        };
         let start_s = first * unit_s;
         Ok(Log { times, sizes, sizes_are: None, start_s, skipped, disordered, account })
     }

@@ -2,6 +2,7 @@
 
 use halfwink_units::Time;
 
+use super::layout::Layout;
 use super::traffic::{Flow, Traffic, ALONE};
 use super::Racks;
 
@@ -70,21 +71,43 @@ fn lines(text: &str) -> impl Iterator<Item = Words<'_>> {
         .map(|(text, line)| Words { line, words: text.split_whitespace() })
 }
 
-/// Reads lines `source destination bytes begin_ns`, servers from 0, in any order (htsim, Opera).
+/// Reads a list of flows, servers from 0, in any order ([`Layout`]).
 ///
 /// # Errors
 /// With the line that is wrong.
 pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
     let (most, mut traffic) = (racks.all_servers() - 1, Traffic::default());
-    for mut words in lines(text) {
-        let from = words.whole("source", 0, most)?;
-        let to = words.whole("destination", 0, most)?;
-        let bytes = words.number("bytes", 1.0, LARGEST)?;
-        let after = Time::from_ns(words.number("begin", 0.0, LATEST_NS)?);
-        words.end()?;
+    let layout = Layout::of(text);
+    if let Some(line) = layout.unknown_header(text) {
+        let message = "found a header, expected the columns src, dst, bytes and start_ns (or \
+                       start_us, start_ms, start_s)";
+        return Err(FileError { line, message: message.to_owned() });
+    }
+    for (line, row) in layout.rows(text) {
+        let words = Words { line, words: "".split_whitespace() };
+        let word = |at: usize, what: &str| {
+            row.get(at).copied().ok_or_else(|| words.wrong(format!("{what} is missing")))
+        };
+        let end = |at: usize, what: &str| {
+            let number = words.parse(word(at, what)?, what, 0.0, f64::from(most))?;
+            match number.fract() == 0.0 {
+                true => Ok(number as u32),
+                false => {
+                    Err(words.wrong(format!("{what}: found {number}, expected a whole number")))
+                }
+            }
+        };
+        let (from, to) = (end(layout.from, "source")?, end(layout.to, "destination")?);
+        let bytes = words.parse(word(layout.bytes, "bytes")?, "bytes", 1.0, LARGEST)?;
+        let latest = LATEST_NS / layout.unit_ns;
+        let begin = words.parse(word(layout.begin, "begin")?, "begin", 0.0, latest)?;
+        if let Some(word) = row.get(layout.words) {
+            return Err(words.wrong(format!("found `{word}`, expected the end of the line")));
+        }
         if from == to {
             return Err(words.wrong(format!("server {from} sends to itself")));
         }
+        let after = Time::from_ns(begin * layout.unit_ns);
         traffic.add(Flow { from, to, bytes, after, group: ALONE }, &[]);
     }
     finish(traffic)
@@ -127,14 +150,19 @@ pub fn needs(text: &str) -> Option<Needs> {
     if let Some(nodes) = super::htsim::nodes(text) {
         return Some(Needs::Servers(nodes));
     }
+    let layout = Layout::of(text);
     let mut first = lines(text).next()?.words;
-    let (word, second) = (first.next()?, first.next()?);
-    if first.next().is_none() {
+    let (word, second) = (first.next()?, first.next());
+    if let (Some(second), None) = (second, first.next()) {
         second.parse::<u32>().ok()?;
         return word.parse().ok().map(Needs::Racks);
     }
-    let ends = |words: Words| words.words.take(2).filter_map(|word| word.parse::<u32>().ok()).max();
-    lines(text).filter_map(ends).max().and_then(|last| last.checked_add(1)).map(Needs::Servers)
+    let end = |row: &[&str], at: usize| row.get(at).and_then(|word| word.parse::<u32>().ok());
+    let last = |(_, row): (usize, Vec<&str>)| {
+        [layout.from, layout.to].into_iter().filter_map(|at| end(&row, at)).max()
+    };
+    let last = layout.rows(text).filter_map(last).max();
+    last.and_then(|last| last.checked_add(1)).map(Needs::Servers)
 }
 
 fn read_coflow(

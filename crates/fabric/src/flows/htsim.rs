@@ -72,7 +72,11 @@ pub fn read_matrix(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
             triggers.insert(id, kind);
         } else if !["Nodes", "Connections", "Triggers"].contains(&first) {
             let message = match first {
-                "failure" | "Failures" => "failures of links are not played".to_owned(),
+                "failure" | "Failures" => {
+                    "failures of links are not played; leave them out: grep -vi \
+                                           ^failure FILE"
+                        .to_owned()
+                }
                 _ => format!("found `{first}`, expected source->destination or a trigger"),
             };
             return Err(wrong(message));
@@ -223,7 +227,10 @@ mod tests {
             "3: start: found `x`, expected 0 to 1000000000000000000"
         );
         assert_eq!(error("0->1 trigger 7 size 1"), "3: trigger 7, which nothing fires");
-        assert_eq!(error("failure 1"), "3: failures of links are not played");
+        assert_eq!(
+            error("failure 1"),
+            "3: failures of links are not played; leave them out: grep -vi ^failure FILE"
+        );
         let circle = "0->1 trigger 1 size 1 send_done_trigger 1\ntrigger id 1 oneshot";
         assert_eq!(error(circle), "3: waits for a trigger that waits for it");
         assert_eq!(error(""), "1: found no flows");

@@ -20,6 +20,7 @@ mod fault_spec;
 mod faults;
 pub mod files;
 pub mod htsim;
+mod layout;
 mod parts;
 mod paths;
 mod pieces;

@@ -7,15 +7,18 @@ use halfwink_engine::{Input, InputError};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Reads the file of a description.
+/// Most bytes of a description.
+const MOST_BYTES: u64 = 1 << 24;
+
+/// Reads the file of a description: a regular one of at most 16 MiB.
 ///
 /// # Errors
 /// The file, and what the system says of it.
 pub fn read(path: &Path) -> Result<Input, InputError> {
     let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
+    match halfwink_inputs::read_string(path, MOST_BYTES) {
         Ok(text) => Ok(Input::new(name, text)),
-        Err(e) => Err(InputError { name, line: None, message: e.to_string() }),
+        Err(e) => Err(InputError { name, line: None, message: e.problem.to_string() }),
     }
 }
 

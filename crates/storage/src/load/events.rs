@@ -82,8 +82,9 @@ struct Collected {
     ends: HashMap<u64, usize>,
     with_driver: HashMap<u64, u64>,
     latencies: Vec<u64>,
-    empty: u64,
-    discards: u64,
+    /// Flushes and commands without blocks: asked for, and issued.
+    empty: [u64; 2],
+    discards: [u64; 2],
 }
 
 impl Collected {
@@ -98,8 +99,11 @@ impl Collected {
                 self.begins.remove(&begin);
                 self.ends.remove(&end);
             }
-            _ if event.discards => self.discards += u64::from(event.what == What::Queue),
-            _ if bytes == 0 => self.empty += u64::from(event.what == What::Queue),
+            What::Queue if event.discards => self.discards[0] += 1,
+            What::Issue if event.discards => self.discards[1] += 1,
+            What::Queue if bytes == 0 => self.empty[0] += 1,
+            What::Issue if bytes == 0 => self.empty[1] += 1,
+            _ if event.discards || bytes == 0 => {}
             What::Queue => {
                 self.begins.insert(begin, self.asked.len());
                 self.ends.insert(end, self.asked.len());
@@ -249,8 +253,8 @@ impl Collected {
         }
         let mut account = Account::of(format);
         account.play("requests", kept.len() as u64);
-        account.leave_out("flushes without bytes", "", self.empty);
-        account.leave_out("discards", "", self.discards);
+        account.leave_out("flushes without bytes", "", self.empty[usize::from(!was_asked)]);
+        account.leave_out("discards", "", self.discards[usize::from(!was_asked)]);
         let (count, mut latencies) = (kept.len() as u64, self.latencies);
         latencies.sort_unstable();
         Ok(Trace {

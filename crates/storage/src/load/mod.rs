@@ -11,6 +11,7 @@ mod blktrace;
 mod events;
 mod fio;
 mod iolog;
+mod table;
 mod text;
 
 use halfwink_inputs::Account;
@@ -131,6 +132,14 @@ impl Issues {
     }
 }
 
+/// Whether a first line is of a job file: a section, or a key of one that is missing.
+fn is_job(line: &str) -> bool {
+    let is_list = line.starts_with("[{") || line.starts_with("[\"");
+    let key = line.split_once('=').map_or("", |(key, _)| key.trim());
+    let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    (line.starts_with('[') && !is_list) || is_key
+}
+
 impl Load {
     /// Reads a load: a job file or an I/O log of fio, a trace as text, or binary traces, a file for
     /// each CPU.
@@ -149,8 +158,11 @@ impl Load {
             return Trace::of(events, "trace of blktrace").map(Load::Trace).map_err(whole);
         }
         let other = || {
-            let other = halfwink_inputs::look(&first.bytes).map(|other| other.to_string());
-            whole(other.unwrap_or_else(|| text::EXPECTED.to_owned()))
+            let other = halfwink_inputs::look(&first.bytes);
+            // What looks like a trace of blocks and is none has no other command.
+            let other = other.filter(|other| other.how != halfwink_inputs::BLOCKS);
+            let told = text::refusal(&first.bytes).or(other.map(|other| other.to_string()));
+            whole(told.unwrap_or_else(|| text::EXPECTED.to_owned()))
         };
         let text = std::str::from_utf8(&first.bytes).map_err(|_| other())?;
         if text.starts_with("fio version") {
@@ -164,9 +176,7 @@ impl Load {
         let begin =
             lines.into_iter().find(|line| !line.is_empty() && !line.starts_with(['#', ';']));
         match begin {
-            Some(line) if line.starts_with('[') || line.contains('=') => {
-                fio::read(first, text, host).map(Load::Jobs)
-            }
+            Some(line) if is_job(line) => fio::read(first, text, host).map(Load::Jobs),
             Some(_) => Err(other()),
             None => Err(whole("found nothing, expected a load".to_owned())),
         }

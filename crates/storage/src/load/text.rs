@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use super::blktrace::{self, device, nanoseconds};
 use super::events::{Event, What};
+use super::table::{self, Shape};
 use super::{File, LoadError};
 
-/// What is expected of a file that is none of them.
+/// Expectation of a file that is none of them.
 pub(super) const EXPECTED: &str = "expected a job file or an I/O log of fio, a trace of blktrace, \
-     or the text of blkparse, biosnoop or perf script, or CSV as of MSR Cambridge or Alibaba";
+     or the text of blkparse, biosnoop or perf script, or CSV: of MSR Cambridge, Alibaba, Tencent, \
+     SPC or FIU, or with a header such as time_us,op,offset,bytes";
 /// Lines that tell a format.
 const LOOKED_AT: usize = 64;
 /// Times before the first one: an I/O begins its latency earlier.
@@ -17,7 +19,7 @@ const BASE_NS: u64 = 1_000_000_000_000;
 /// A format of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Its default lines.
+    /// The default lines of blkparse.
     Blkparse,
     /// blkparse with `-f` of a user's own.
     Columns,
@@ -29,6 +31,10 @@ pub(super) enum Form {
     Msr,
     /// Alibaba's block traces: device, operation, offset, length, microseconds.
     Alibaba,
+    /// A table with a header.
+    Table,
+    /// A public trace without one.
+    Shape(Shape),
 }
 
 impl Form {
@@ -50,6 +56,12 @@ impl Form {
             Some(Form::Msr)
         } else if known(alibaba) {
             Some(Form::Alibaba)
+        } else if table::is_header(first) {
+            Some(Form::Table)
+        } else if let Some(shape) = Shape::ALL.into_iter().find(|shape| {
+            lines().filter(|line| !line.starts_with('#')).take(3).all(|it| shape.row(it).is_some())
+        }) {
+            Some(Form::Shape(shape))
         } else if blktrace::is_event(first) {
             Some(Form::Blkparse)
         } else if lines().filter(|line| columns(line).is_some()).count() >= 2 {
@@ -67,6 +79,8 @@ impl Form {
             Form::Events => "block events of perf or ftrace",
             Form::Msr => "CSV of MSR Cambridge",
             Form::Alibaba => "CSV of Alibaba's block traces",
+            Form::Table => "table of block I/Os",
+            Form::Shape(shape) => shape.name(),
         }
     }
 
@@ -78,8 +92,62 @@ impl Form {
             Form::Events => by_line(file, text, event_of, "an event of the block layer"),
             Form::Msr => by_line(file, text, msr, "time,host,disk,Read,offset,bytes,time"),
             Form::Alibaba => by_line(file, text, alibaba, "device,R,offset,bytes,microseconds"),
+            Form::Table => {
+                let columns = text.lines().find_map(table::columns);
+                columns.map_or(Ok(Vec::new()), |columns| table::read(file, text, &columns))
+            }
+            Form::Shape(shape) => shaped(file, text, shape),
         }
     }
+}
+
+/// Rows of a public trace.
+fn shaped(file: &File, text: &str, shape: Shape) -> Result<Vec<Event>, LoadError> {
+    let mut events = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        events.extend(shape.row(line).ok_or_else(|| {
+            let start: String = line.chars().take(60).collect();
+            let message = format!("found `{start}`, expected {}", shape.expected());
+            LoadError::of(file, Some(number), message)
+        })?);
+    }
+    Ok(table::spread(events))
+}
+
+/// Names outputs of tracers that lack what is played, with the command that has it.
+pub(super) fn refusal(bytes: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+    let has = |word: &str| head.contains(word);
+    let told = if has("TIME(ms)") && has("LAT(ms)") && !has("BYTES") {
+        "text of bpftrace's biosnoop.bt, without sizes; expected that of bcc: biosnoop-bpfcc"
+    } else if has("LATms") && has("BLOCK") && !has("STARTs") {
+        "text of iosnoop without times; expected them: iosnoop -ts"
+    } else if has("nvme_setup_cmd") || has("nvme_complete_rq") {
+        "trace events of nvme; expected those of the block layer: perf record -e 'block:block_rq_*'"
+    } else if has("block:block_rq_") && has("dev:") {
+        "text of perf trace; expected that of perf script: perf record -e 'block:block_rq_*'"
+    } else if has("@usecs:") || has("[4K, 8K)") || (has("usecs") && has("distribution")) {
+        "a histogram; expected each I/O: biosnoop-bpfcc"
+    } else if has("==================== All Devices ====================") {
+        "text of btt; expected that of blkparse: blkparse -i sda"
+    } else if has("Device") && has("r/s") && has("w/s") {
+        "text of iostat, with means alone; expected each I/O: blktrace -d /dev/sda"
+    } else if head.lines().take(3).all(is_average) {
+        "averages of a log of fio; expected each I/O: write_lat_log=NAME without log_avg_msec"
+    } else {
+        return None;
+    };
+    Some(format!("this is {told}"))
+}
+
+/// A line of fio's logs that stands for several I/Os: it has no bytes.
+fn is_average(line: &str) -> bool {
+    let words: Option<Vec<u64>> = line.split(',').map(|word| word.trim().parse().ok()).collect();
+    words.is_some_and(|words| (4..8).contains(&words.len()) && words[2] < 3 && words[3] == 0)
 }
 
 /// Events of lines that stand for themselves. Of other programs' events lines are left out; of a
@@ -134,13 +202,13 @@ fn completed(event: Event, line: &str, devices: &mut HashMap<String, u32>) -> Ve
 }
 
 /// An I/O that begins at its time and ends so much later.
-fn with_latency(event: Event, took_ns: u64) -> Vec<Event> {
+pub(super) fn with_latency(event: Event, took_ns: u64) -> Vec<Event> {
     let issue = Event { what: What::Issue, ..event };
     let end = Event { what: What::Complete, at_ns: event.at_ns.saturating_add(took_ns), ..event };
     vec![event, issue, end]
 }
 
-fn kind(word: &str) -> Option<(bool, bool)> {
+pub(super) fn kind(word: &str) -> Option<(bool, bool)> {
     let is_kind = !word.is_empty()
         && word.len() <= 6
         && word.bytes().all(|it| b"RWDFSAMNE".contains(&it))
@@ -166,13 +234,16 @@ fn event_of(line: &str) -> Option<Event> {
     let cpu = before.find_map(|word| word.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
     let mut words = line[at + name.len() + 1..].split_whitespace();
     let device = device(words.next()?)?;
-    let (writes, discards) = kind(words.next()?)?;
+    let word = words.next()?;
+    // A command of a program's own moves no blocks, whatever its size.
+    let is_other = word.starts_with('N');
+    let (writes, discards) = if is_other { (false, false) } else { kind(word)? };
     let rest: Vec<&str> = words.collect();
     let plus = rest.iter().position(|word| *word == "+")?;
     let sector = rest.get(plus.checked_sub(1)?)?.parse().ok()?;
     let sectors: u64 = rest.get(plus + 1)?.parse().ok()?;
     let bytes = u32::try_from(sectors.checked_mul(512)?).ok()?;
-    let cpu = cpu.unwrap_or(0);
+    let (cpu, bytes) = (cpu.unwrap_or(0), if is_other { 0 } else { bytes });
     Some(Event { at_ns, cpu, device, what, sector, bytes, writes, discards })
 }
 
@@ -181,23 +252,27 @@ struct Heads {
     time: usize,
     disk: Option<usize>,
     kind: usize,
-    sector: usize,
+    sector: Option<usize>,
     bytes: usize,
     latency: Option<usize>,
     count: usize,
+    /// Words that stand before a program's name, which may have blanks.
+    before: usize,
 }
 
 fn heads(line: &str) -> Option<Heads> {
     let names: Vec<&str> = line.split_whitespace().collect();
     let place = |name: &str| names.iter().position(|it| *it == name);
     Some(Heads {
-        time: place("TIME(s)")?,
-        disk: place("DISK"),
-        kind: place("T")?,
-        sector: place("SECTOR")?,
+        // iosnoop of perf-tools has begin and end.
+        time: place("TIME(s)").or(place("ENDs"))?,
+        disk: place("DISK").or(place("DEV")),
+        kind: place("T").or(place("TYPE"))?,
+        sector: place("SECTOR").or(place("BLOCK")),
         bytes: place("BYTES")?,
-        latency: place("LAT(ms)"),
+        latency: place("LAT(ms)").or(place("LATms")),
         count: names.len(),
+        before: place("COMM").unwrap_or(names.len()),
     })
 }
 
@@ -218,7 +293,8 @@ fn biosnoop(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
         let row = (|| {
             // Extra words are of a program's name, behind the time.
             let extra = words.len().checked_sub(heads.count)?;
-            let word = |at: usize| words.get(if at == 0 { 0 } else { at + extra }).copied();
+            let place = |at: usize| if at < heads.before { at } else { at + extra };
+            let word = |at: usize| words.get(place(at)).copied();
             let end_ns = BASE_NS.checked_add(nanoseconds(word(heads.time)?)?)?;
             let latency: f64 = match heads.latency {
                 Some(at) => word(at)?.parse().ok().filter(|ms| (0.0..1e6).contains(ms))?,
@@ -226,7 +302,10 @@ fn biosnoop(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
             };
             let disk = heads.disk.and_then(word).unwrap_or_default();
             let (writes, discards) = kind(word(heads.kind)?)?;
-            let sector = word(heads.sector)?.parse::<i64>().ok()?.max(0) as u64;
+            let sector = match heads.sector {
+                Some(at) => word(at)?.parse::<i64>().ok()?.max(0) as u64,
+                None => number,
+            };
             let bytes = word(heads.bytes)?.parse().ok()?;
             let next = devices.len() as u32;
             let device = *devices.entry(disk).or_insert(next);
@@ -282,9 +361,11 @@ fn alibaba(line: &str) -> Option<Event> {
 fn columns(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || c == ',').collect();
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    let at_ns = words
-        .iter()
-        .find_map(|word| nanoseconds(word).filter(|_| word.contains('.') && word.len() > 3))?;
+    let seconds = |word: &&str| nanoseconds(word).filter(|_| word.contains('.') && word.len() > 3);
+    // `nsecs` of bpftrace: nanoseconds since the machine began.
+    let nsecs = |word: &&str| word.parse().ok().filter(|_| word.len() >= 12);
+    let first_nsecs = words.first().and_then(nsecs);
+    let at_ns = words.iter().find_map(seconds).or(first_nsecs)?;
     let is_action = |word: &&str| word.len() == 1 && b"QMFDC".contains(&word.as_bytes()[0]);
     let action = words.iter().position(is_action);
     let what = match action.map(|at| words[at]) {

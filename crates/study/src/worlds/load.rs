@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use halfwink_arrivals::counts::Counts;
+use halfwink_arrivals::counts::{CountOptions, Counts, Values};
 use halfwink_arrivals::log::{Log, LogOptions, Sizes, Unit};
 use halfwink_arrivals::{Arrivals, Skipped};
 use halfwink_engine::Cdf;
@@ -61,16 +61,21 @@ pub struct Reading {
     pub time_unit: Option<Unit>,
     /// Whether any share of lines may be bad.
     pub any_bad_lines: bool,
+    /// The meaning of the values of counts.
+    pub values: Option<Values>,
 }
 
 impl Reading {
-    /// Reads `time-unit=ms:`, `time-column=NAME:` and `ignore=bad-lines:` before a file's name.
+    /// Reads `time-unit=ms:`, `time-column=NAME:`, `values=rates:` and `ignore=bad-lines:` before a
+    /// file's name.
     fn parse(mut text: &str) -> Option<(Reading, &str)> {
         let mut reading = Reading::default();
         while let Some((option, rest)) = text.split_once(':') {
             match option.split_once('=') {
                 Some(("time-unit", unit)) => reading.time_unit = Some(Unit::parse(unit)?),
                 Some(("time-column", name)) => reading.time_column = Some(name.to_owned()),
+                Some(("values", "rates")) => reading.values = Some(Values::Rates),
+                Some(("values", "counts")) => reading.values = Some(Values::Counts),
                 Some(("ignore", "bad-lines")) => reading.any_bad_lines = true,
                 _ => break,
             }
@@ -320,9 +325,17 @@ fn from_file(
             Ok(Read { served_s, read_as: account.to_string(), ..read })
         }
         Kind::Counts => {
-            let counts = Counts::read(file, reading.share()).map_err(|e| wrong(e.to_string()))?;
+            let options = CountOptions { bad: reading.share(), values: reading.values };
+            let counts = Counts::read(file, options).map_err(|e| wrong(e.to_string()))?;
             let read = Read::of(counts.arrivals()).without(&counts.skipped);
-            Ok(Read { missing: counts.missing, ..read })
+            let read_as = match &counts.format[..] {
+                "" => String::new(),
+                format => {
+                    let steps = counts.requests.len();
+                    format!("read as {format}, {steps} steps of {} s", counts.step.as_s())
+                }
+            };
+            Ok(Read { missing: counts.missing, read_as, ..read })
         }
         Kind::Gaps => {
             let mut text = String::new();
@@ -341,6 +354,11 @@ impl fmt::Display for Reading {
         }
         if let Some(column) = &self.time_column {
             write!(f, "time-column={column}:")?;
+        }
+        match self.values {
+            Some(Values::Rates) => write!(f, "values=rates:")?,
+            Some(Values::Counts) => write!(f, "values=counts:")?,
+            None => {}
         }
         if self.any_bad_lines {
             write!(f, "ignore=bad-lines:")?;
@@ -392,6 +410,15 @@ mod tests {
                 "log:a@b.log@20",
                 ServerLoad::File(Kind::Log, plain(), "a@b.log".into(), Some(Percent(20.0))),
             ),
+            (
+                "counts:values=rates:c.csv",
+                ServerLoad::File(
+                    Kind::Counts,
+                    Reading { values: Some(Values::Rates), ..plain() },
+                    "c.csv".into(),
+                    None,
+                ),
+            ),
             ("counts:c.csv", ServerLoad::File(Kind::Counts, plain(), "c.csv".into(), None)),
             (
                 "log:time-unit=ms:time-column=t:ignore=bad-lines:c:d.csv",
@@ -401,6 +428,7 @@ mod tests {
                         time_column: Some("t".to_owned()),
                         time_unit: Some(Unit::Milliseconds),
                         any_bad_lines: true,
+                        values: None,
                     },
                     "c:d.csv".into(),
                     None,

@@ -74,10 +74,13 @@ fn found(descriptions: &Descriptions, file: &str) -> PathBuf {
     }
 }
 
+/// Most bytes of a distribution.
+const MOST_BYTES: u64 = 1 << 26;
+
 /// Reads a distribution of BigHouse's format.
 fn distribution(descriptions: &Descriptions, file: &str, unit: f64) -> Result<Law, String> {
-    let text =
-        std::fs::read_to_string(found(descriptions, file)).map_err(|e| format!("{file}: {e}"))?;
+    let text = halfwink_inputs::read_string(&found(descriptions, file), MOST_BYTES)
+        .map_err(|e| format!("{file}: {}", e.problem))?;
     let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
     Ok(cdf.scaled(unit).law())
 }

@@ -15,6 +15,7 @@ use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
 use super::frame::FRAME_BYTES;
+use super::link::Link;
 use super::Error;
 
 /// Longest frame that is written whole.
@@ -57,7 +58,7 @@ fn broken(path: &Path, frames: u64, error: &PcapError) -> Error {
 type Source = BufReader<Box<dyn Read + Send>>;
 
 enum Format {
-    Pcap(PcapReader<Source>),
+    Pcap(PcapReader<Source>, Link),
     Ng(PcapNgReader<Source>),
 }
 
@@ -75,16 +76,19 @@ impl Format {
             return PcapNgReader::new(file).map(Format::Ng).map_err(|e| wrong(path, &e));
         }
         let reader = PcapReader::new(file).map_err(|e| wrong(path, &e))?;
-        ethernet(path, reader.header().datalink)?;
-        Ok(Format::Pcap(reader))
+        let link = link(path, reader.header().datalink)?;
+        Ok(Format::Pcap(reader, link))
     }
 }
 
-fn ethernet(path: &Path, link: DataLink) -> Result<(), Error> {
-    if link == DataLink::ETHERNET {
-        return Ok(());
-    }
-    Err(Error::input(format!("{}: frames of {link:?}: expected Ethernet", path.display())))
+fn link(path: &Path, link: DataLink) -> Result<Link, Error> {
+    Link::of(link).ok_or_else(|| {
+        Error::input(format!(
+            "{}: frames of {link:?}: expected Ethernet, packets of IP, or those of `-i any`; \
+             capture at an interface of IP: tcpdump -i any -w FILE",
+            path.display()
+        ))
+    })
 }
 
 /// Frames of a file one after the other, in memory that does not grow with it.
@@ -93,6 +97,8 @@ pub struct Replay {
     format: Format,
     times_left: u32,
     frame: Vec<u8>,
+    /// Bytes of a block, before its link is known.
+    raw: Vec<u8>,
     /// Time of the first frame of the file, and what rounds before took.
     first: Option<Duration>,
     base_ns: u64,
@@ -102,7 +108,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Opens a file of Ethernet frames, to be played `times` times.
+    /// Opens a file of frames, to be played `times` times.
     ///
     /// # Errors
     /// It cannot be read, or holds something else.
@@ -112,6 +118,7 @@ impl Replay {
             format: Format::open(path)?,
             times_left: times.saturating_sub(1),
             frame: Vec::new(),
+            raw: Vec::new(),
             first: None,
             base_ns: 0,
             at_ns: 0,
@@ -162,31 +169,29 @@ impl Replay {
     }
 
     fn read_one(&mut self) -> Result<Option<Duration>, Error> {
-        let Replay { path, format, frame, read, .. } = self;
-        let mut keep = |data: &[u8]| {
-            frame.clear();
-            frame.extend_from_slice(data);
-        };
+        let Replay { path, format, frame, raw, read, .. } = self;
         match format {
-            Format::Pcap(reader) => {
+            Format::Pcap(reader, link) => {
                 let Some(packet) = reader.next_packet() else { return Ok(None) };
                 let packet = packet.map_err(|e| broken(path, *read, &e))?;
-                keep(&packet.data);
+                link.frame(&packet.data, frame);
                 Ok(Some(packet.timestamp))
             }
             Format::Ng(reader) => loop {
+                raw.clear();
                 let Some(block) = reader.next_block() else { return Ok(None) };
                 let (interface, ticks) = match block.map_err(|e| broken(path, *read, &e))? {
                     Block::EnhancedPacket(packet) => {
-                        keep(&packet.data);
-                        (packet.interface_id, Some(packet.timestamp.as_nanos() as u64))
+                        let ticks = packet.timestamp.as_nanos() as u64;
+                        raw.extend_from_slice(&packet.data);
+                        (packet.interface_id, Some(ticks))
                     }
                     Block::SimplePacket(packet) => {
-                        keep(&packet.data);
+                        raw.extend_from_slice(&packet.data);
                         (0, None)
                     }
                     Block::Packet(packet) => {
-                        keep(&packet.data);
+                        raw.extend_from_slice(&packet.data);
                         (u32::from(packet.interface_id), Some(packet.timestamp))
                     }
                     _ => continue,
@@ -194,7 +199,7 @@ impl Replay {
                 let Some(described) = reader.interfaces().get(interface as usize) else {
                     return Err(wrong(path, &PcapError::InvalidInterfaceId(interface)));
                 };
-                ethernet(path, described.linktype)?;
+                link(path, described.linktype)?.frame(raw, frame);
                 // Simple packets have no time: they follow at once.
                 return Ok(Some(ticks.map_or(Duration::ZERO, |t| tick_time(described, t))));
             },

@@ -9,6 +9,7 @@ pub mod capture;
 pub mod flows;
 pub mod frame;
 pub mod generator;
+mod link;
 pub mod profile;
 pub mod running;
 pub mod schedule;

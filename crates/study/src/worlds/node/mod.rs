@@ -125,10 +125,14 @@ fn at(input: &Input, error: &SpecError) -> StudyError {
     input.error_at_key(&error.element, &error.message).into()
 }
 
+/// Most bytes of a distribution.
+const MOST_BYTES: u64 = 1 << 26;
+
 /// A distribution of BigHouse's format, beside the profile that names it.
 fn distribution(profile: &Path, file: &str, unit: f64) -> Result<Law, String> {
     let path = profile.parent().unwrap_or(Path::new("")).join(file);
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+    let text = halfwink_inputs::read_string(&path, MOST_BYTES)
+        .map_err(|e| format!("{file}: {}", e.problem))?;
     let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
     Ok(cdf.scaled(unit).law())
 }

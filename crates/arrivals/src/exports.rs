@@ -1,0 +1,273 @@
+//! Rates and counts as monitoring systems and public traces have them: wide, or as JSON.
+//!
+//! ```text
+//!   Prometheus: {"data": {"resultType": "matrix", "result": [{"values": [[time, "rate"] ...]}]}}
+//!   Grafana:    "Time","api","web"      or, long:  Series;Time;Value
+//!   Azure:      HashOwner,HashApp,HashFunction,Trigger,1,2, ... ,1440
+//! ```
+//!
+//! Series of the same times are added up.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::lines::ReadError;
+use super::moment;
+
+/// Meaning of the values of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Requests in each step.
+    Counts,
+    /// Requests a second, as monitoring systems have them.
+    Rates,
+}
+
+/// Sums by time, in seconds.
+pub(crate) struct Export {
+    pub(crate) format: String,
+    pub(crate) values: Values,
+    pub(crate) rows: Vec<(f64, f64)>,
+    /// Values that are no numbers, such as `null`.
+    pub(crate) empty: u64,
+}
+
+/// A sum of series; times are kept as ordered bits of numbers that are not negative.
+#[derive(Default)]
+struct Sums {
+    sums: BTreeMap<u64, f64>,
+    series: u64,
+    empty: u64,
+}
+
+impl Sums {
+    fn add(&mut self, at_s: f64, value: Option<f64>) -> Option<()> {
+        let fits = (0.0..1e18).contains(&at_s);
+        match value.filter(|value| value.is_finite()) {
+            None => self.empty += 1,
+            Some(value) if fits && value >= 0.0 => {
+                *self.sums.entry(at_s.to_bits()).or_insert(0.0) += value;
+            }
+            Some(_) => return None,
+        }
+        Some(())
+    }
+
+    fn export(self, what: &str, values: Values) -> Export {
+        let rows = self.sums.into_iter().map(|(at, value)| (f64::from_bits(at), value)).collect();
+        let format = match self.series {
+            0 | 1 => what.to_owned(),
+            series => format!("{what}, the sum of {series} series"),
+        };
+        Export { format, values, rows, empty: self.empty }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    data: Option<Data>,
+    #[serde(flatten)]
+    bare: Option<Data>,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(rename = "resultType")]
+    kind: String,
+    #[serde(default)]
+    result: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+}
+
+/// Returns true if the bytes may begin an export, which is read at once; other counts are read line
+/// by line.
+pub(crate) fn begins(head: &[u8]) -> bool {
+    let end = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |at| at + 1);
+    let is_json = head.trim_ascii_start().starts_with(b"{");
+    is_json || read(&head[..end]).is_some()
+}
+
+/// Returns an export, if the bytes begin as one; none if they are other counts.
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    if text.trim_start().starts_with('{') {
+        return Some(prometheus(text));
+    }
+    let mut lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
+    let (_, mut first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
+    if first.starts_with("sep=") {
+        first = lines.next()?.1;
+    }
+    let delimiter = if first.contains(';') { ';' } else { ',' };
+    let names: Vec<String> = cells(first, delimiter).map(|name| name.to_lowercase()).collect();
+    let is = |n: usize, name: &str| names.get(n).is_some_and(|it| it == name);
+    if is(0, "hashowner") && is(3, "trigger") && is(4, "1") {
+        return Some(by_minute(lines));
+    }
+    if is(0, "series") && is(1, "time") && is(2, "value") {
+        return Some(table(lines, delimiter, 1, 2));
+    }
+    let has_values = names.len() > 2 || is(1, "value") || names.get(1).is_some_and(|n| is_rate(n));
+    let is_time = ["time", "timestamp", "date", "datetime"].iter().any(|name| is(0, name));
+    (is_time && names.len() > 1 && has_values).then(|| table(lines, delimiter, 0, names.len()))
+}
+
+/// Returns true if a name of a column says that its values are of a second.
+fn is_rate(name: &str) -> bool {
+    ["rps", "qps", "rate", "req/s", "requests/s", "requests_per_second"].contains(&name)
+        || ["/s", "per_s", "/sec", "_rate", "per second"].iter().any(|end| name.ends_with(end))
+}
+
+fn cells(line: &str, delimiter: char) -> impl Iterator<Item = &str> {
+    line.split(delimiter).map(|cell| cell.trim().trim_matches('"').trim())
+}
+
+fn prometheus(text: &str) -> Result<Export, ReadError> {
+    let wrong = |why: String| ReadError::Other(why);
+    let answer: Answer = serde_json::from_str(text)
+        .map_err(|error| wrong(format!("expected a range export of Prometheus: {error}")))?;
+    if answer.status.as_deref() == Some("error") {
+        let error = answer.error.unwrap_or_default();
+        return Err(wrong(format!("an error of Prometheus: {error}; ask for the range again")));
+    }
+    let data = answer.data.or(answer.bare);
+    let data = data.ok_or_else(|| wrong("expected a range export of Prometheus".to_owned()))?;
+    if data.kind != "matrix" {
+        return Err(wrong(format!(
+            "a `{}` of Prometheus, expected a range: \
+             curl 'SERVER/api/v1/query_range?query=...&start=...&end=...&step=15s'",
+            data.kind
+        )));
+    }
+    let mut sums = Sums { series: data.result.len() as u64, ..Sums::default() };
+    for (at_s, value) in data.result.iter().flat_map(|series| &series.values) {
+        let added = sums.add(*at_s, value.parse().ok());
+        added.ok_or_else(|| wrong(format!("found {value} at {at_s}, expected 0 or more")))?;
+    }
+    Ok(sums.export("range export of Prometheus", Values::Rates))
+}
+
+/// Rows of a time and values behind it, up to the last column.
+fn table<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    delimiter: char,
+    time: usize,
+    end: usize,
+) -> Result<Export, ReadError> {
+    let mut sums = Sums { series: end.saturating_sub(time + 1).max(1) as u64, ..Sums::default() };
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let wrong = || {
+            let found: String = line.chars().take(60).collect();
+            let expected = "a time and values of a second (12.5 or 12.5 req/s)";
+            ReadError::Other(format!("line {number}: found `{found}`, expected {expected}"))
+        };
+        let mut row = cells(line, delimiter).skip(time);
+        let at_s = row.next().and_then(moment::seconds).ok_or_else(wrong)?;
+        for cell in row.take(end - time) {
+            let value = value(cell).ok_or_else(wrong)?;
+            sums.add(at_s, value).ok_or_else(wrong)?;
+        }
+    }
+    Ok(sums.export("rates by time", Values::Rates))
+}
+
+/// A value, perhaps with a unit of requests behind it; none within if there was none to write.
+fn value(cell: &str) -> Option<Option<f64>> {
+    if ["", "null", "nan", "undefined", "-"].iter().any(|none| none.eq_ignore_ascii_case(cell)) {
+        return Some(None);
+    }
+    let (number, unit) = cell.split_once(' ').unwrap_or((cell, ""));
+    let known = ["", "req/s", "reqs/s", "requests/s", "requests/sec", "ops/s", "rps", "/s", "p/s"];
+    let number: f64 = number.parse().ok().filter(|_| known.contains(&unit))?;
+    Some(Some(number))
+}
+
+/// Azure Functions (2019): a row for each function, a column for each minute of a day.
+fn by_minute<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Export, ReadError> {
+    let mut sums: Vec<f64> = Vec::new();
+    let mut functions = 0_u64;
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        functions += 1;
+        for (minute, cell) in line.split(',').skip(4).enumerate() {
+            let count = cell.trim().parse::<f64>().ok().filter(|it| (0.0..1e12).contains(it));
+            let count = count.ok_or_else(|| {
+                let expected = "a function's invocations in each minute";
+                ReadError::Other(format!("line {number}: found `{cell}`, expected {expected}"))
+            })?;
+            if sums.len() <= minute {
+                sums.resize(minute + 1, 0.0);
+            }
+            sums[minute] += count;
+        }
+    }
+    let format = format!("minutes of Azure Functions (2019), {functions} functions");
+    let rows = sums.iter().zip(0..).map(|(sum, minute)| (60.0 * f64::from(minute), *sum)).collect();
+    Ok(Export { format, values: Values::Counts, rows, empty: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> (String, Values, Vec<(f64, f64)>) {
+        let found = read(text.as_bytes()).unwrap().unwrap();
+        (found.format, found.values, found.rows)
+    }
+
+    #[test]
+    fn series_of_prometheus_are_added_up() {
+        let text = r#"{"status":"success","data":{"resultType":"matrix","result":[
+            {"metric":{"pod":"a"},"values":[[1740996000,"1.5"],[1740996015,"2"]]},
+            {"metric":{"pod":"b"},"values":[[1740996000,"0.5"],[1740996015,"NaN"]]}]}}"#;
+        let (format, values, rows) = rows(text);
+        assert_eq!(format, "range export of Prometheus, the sum of 2 series");
+        assert_eq!(values, Values::Rates);
+        assert_eq!(rows, [(1_740_996_000.0, 2.0), (1_740_996_015.0, 2.0)]);
+        for (text, told) in [
+            (r#"{"status":"error","error":"no such metric"}"#, "no such metric"),
+            (r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, "query_range"),
+            ("{\"a\":1}", "range export"),
+        ] {
+            let error = read(text.as_bytes()).unwrap().err().unwrap().to_string();
+            assert!(error.contains(told) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn tables_of_grafana_are_rates() {
+        let grafana =
+            "\"Time\",\"api\",\"web\"\n2025-03-03 10:00:00,1.5,\n2025-03-03 10:00:15,2 req/s,1\n";
+        let (format, _, found) = rows(grafana);
+        assert_eq!(format, "rates by time, the sum of 2 series");
+        assert_eq!(found, [(1_740_996_000.0, 1.5), (1_740_996_015.0, 3.0)]);
+        let at = "2025-03-03T10:00:00.000Z";
+        let long = &format!("sep=;\nSeries;Time;Value\na;{at};1\nb;{at};2\n");
+        assert_eq!(rows(long).2, [(1_740_996_000.0, 3.0)]);
+        assert_eq!(rows("Time,Value\n1740996000000,12.5\n").2, [(1_740_996_000.0, 12.5)]);
+        assert!(read(b"period,count\n1,2\n").is_none());
+        assert!(read(b"time,count\n1,2\n").is_none());
+        let formatted = read(b"Time,Value\n1740996000000,1.2 K\n").unwrap();
+        assert!(formatted.err().unwrap().to_string().contains("line 2"));
+    }
+
+    #[test]
+    fn functions_are_added_up_by_minute() {
+        let text =
+            "HashOwner,HashApp,HashFunction,Trigger,1,2,3\na,b,c,http,1,0,2\na,b,d,timer,1,1,1\n";
+        let (format, values, found) = rows(text);
+        assert_eq!(format, "minutes of Azure Functions (2019), 2 functions");
+        assert_eq!(values, Values::Counts);
+        assert_eq!(found, [(0.0, 2.0), (60.0, 1.0), (120.0, 3.0)]);
+    }
+}
