@@ -31,6 +31,7 @@ targets! {
     "live-steer": steer, steer_config, http2;
     "node": idle_gaps;
     "policy": announce, gating, line_sets, preheat, sync_frames;
+    "policy-module": own_module;
     "resctrl": resctrl;
     "server": cdf, request_counts, request_log;
     "storage": block_loads;

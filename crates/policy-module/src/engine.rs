@@ -40,6 +40,14 @@ fn engine() -> &'static Engine {
     })
 }
 
+/// Checks and translates a module.
+///
+/// # Errors
+/// If it is no WebAssembly, or imports something.
+pub fn translated(bytes: &[u8]) -> Result<Box<dyn Code>, String> {
+    Ok(Box::new(Compiled::new(bytes)?))
+}
+
 /// A module that was checked and translated.
 pub(crate) struct Compiled(Module);
 

@@ -31,7 +31,7 @@ mod played;
 pub use about::Family;
 pub use block::{ABI, ACTIONS, MOST_ACTIONS, PARAMETERS};
 pub use code::{set_opener, Code, Found, Opener, Started};
-pub use engine::{MOST_FUEL, MOST_MEMORY};
+pub use engine::{translated, MOST_FUEL, MOST_MEMORY};
 pub use file::{changed, MOST_BYTES};
 pub use played::{FIRST_EVENT, MORE, START, TIMER};
 
