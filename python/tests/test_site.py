@@ -17,6 +17,7 @@ import halfwink as hw
 from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
 from halfwink.exports import SUBJECTS
+from halfwink.new_policy import families
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools/site"
@@ -120,6 +121,11 @@ def test_each_public_name_has_its_docstring(pages: Path):
         _, _, part = text.partition(f"\n## halfwink.{subject}\n")
         for name in importlib.import_module(f"halfwink.{subject}").__all__:
             assert f"\n### `{name}`\n" in part.partition("\n## ")[0], name
+    for family in families():
+        _, _, part = text.partition(f"\n## halfwink.policies.{family}\n")
+        told = importlib.import_module(f"halfwink.policies.{family}").FAMILY
+        for of in (told.start, *told.events.values(), *told.actions.values()):
+            assert f"\n* `{of.__name__}(" in part.partition("\n## ")[0], of
     assert "* `machine`: name, with a number of cores (`ev6-16`), or a file.\n" in text
     assert "hw.experiment(" in text
     assert ":func:" not in text

@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,7 @@ from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
 from halfwink.cli.main import build, commands
 from halfwink.exports import SUBJECTS
+from halfwink.new_policy import families
 
 CLI, PYTHON, SCHEMAS = "reference/cli", "reference/python.md", "reference/schemas"
 #: Sections of Google's docstrings, by the word that they have on a page.
@@ -98,6 +100,7 @@ def python_page() -> str:
         "## Errors",
         *(_class(n, c) for n, c in sorted(errors.items())),
         *(_subject(name) for name in sorted((*SUBJECTS, "capture"))),
+        *(_family(name) for name in families()),
     ]
     return "\n\n".join(lines) + "\n"
 
@@ -114,6 +117,32 @@ def _subject(name: str) -> str:
         elif inspect.isroutine(thing):
             lines.append(_function(word, thing, 3))
     return "\n\n".join(lines)
+
+
+def _family(name: str) -> str:
+    """Returns the part of the page that has the events and actions of a family of policies."""
+    module = import_module(f"halfwink.policies.{name}")
+    family = module.FAMILY
+    types = {"Start": [family.start], "Events": family.events.values()}
+    types["Actions"] = family.actions.values()
+    lines = [f"## halfwink.policies.{name}", " ".join(str(inspect.getdoc(module)).split())]
+    for title, members in types.items():
+        lines.append(f"**{title}**")
+        lines.append("\n".join(map(_member, members)))
+    for of in vars(module).values():
+        is_enum = inspect.isclass(of) and issubclass(of, IntEnum)
+        if not is_enum or of.__module__ != module.__name__:
+            continue
+        values = ", ".join(f"`{value.name}` {value.value}" for value in of)
+        lines.append(f"**{of.__name__}**: {docstring(of)} {values}")
+    return "\n\n".join(lines)
+
+
+def _member(of: Any) -> str:
+    """Returns a start, an event or an action as an entry of a list, with its fields below it."""
+    about, _, fields = docstring(of).partition("**Attributes**")
+    told = f"* `{of.__name__}({', '.join(of.__match_args__)})`: {' '.join(about.split())}"
+    return "\n".join([told, *(f"    {line}" for line in fields.strip().splitlines())])
 
 
 def _signature(name: str, thing: Any) -> str:
