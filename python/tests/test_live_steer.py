@@ -110,7 +110,7 @@ def test_hand_overs_of_a_stopped_nginx_lose_nothing(tmp_path: Path):
             wait_until(lambda: steer.report()["machines"]["big"]["state"] == "asleep")
             # It stands still.
             number = int(pid.read_text())
-            assert "T (stopped)" in Path(f"/proc/{number}/status").read_text()
+            wait_until(lambda: "T (stopped)" in Path(f"/proc/{number}/status").read_text())
             steer.stop()
             report = steer.report()
         assert "T (stopped)" not in Path(f"/proc/{number}/status").read_text()
