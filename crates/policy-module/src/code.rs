@@ -11,7 +11,7 @@ pub trait Code: Send + Sync {
     /// Starts a policy with a memory of its own.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence about the file.
+    /// The fault of the file, as the end of a sentence about it.
     fn start(&self, family: &Family) -> Result<Box<dyn Started>, String>;
 }
 
@@ -24,7 +24,7 @@ pub trait Started: Send {
     /// Calls it with an event: `START`, `TIMER`, `MORE`, or a kind of its family behind them.
     ///
     /// # Errors
-    /// What it did wrong, as the end of a sentence about it.
+    /// The fault of the policy, as the end of a sentence about it.
     fn call(&mut self, now: u64, event: u64, fields: &[u64]) -> Result<(), String>;
 
     /// Returns the time of its timer in picoseconds; all ones if it is off.

@@ -36,7 +36,8 @@ pub(crate) fn load(path: &str, digest: &str) -> Result<&'static Technique, Error
             .map_err(|error| Error::Usage(error.to_string()))?;
         let found = format!("{:032x}", xxh3_128(&bytes));
         if !digest.is_empty() && digest != found {
-            return Err(wrong(changed(digest, &found)));
+            let problem = format!("its content has changed: expected {digest}, found {found}");
+            return Err(wrong(problem));
         }
         return kept_or(path, found, || {
             let compiled = Compiled::new(&bytes)?;
@@ -48,12 +49,6 @@ pub(crate) fn load(path: &str, digest: &str) -> Result<&'static Technique, Error
     // An interpreter may have a lock of its own: nothing is locked here while it is asked.
     let Found { digest, about, code } = code::open(path, digest).map_err(wrong)?;
     kept_or(path, digest, || Ok((about, code))).map_err(wrong)
-}
-
-/// Says that a file has another content than it must have.
-#[must_use]
-pub fn changed(expected: &str, found: &str) -> String {
-    format!("its content has changed: expected {expected}, found {found}")
 }
 
 /// Returns the row of this path and content, which is made if there is none yet.

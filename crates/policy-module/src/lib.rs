@@ -32,7 +32,7 @@ pub use about::Family;
 pub use block::{ABI, ACTIONS, MOST_ACTIONS, PARAMETERS};
 pub use code::{set_opener, Code, Found, Opener, Started};
 pub use engine::{translated, MOST_FUEL, MOST_MEMORY};
-pub use file::{changed, MOST_BYTES};
+pub use file::MOST_BYTES;
 pub use played::{FIRST_EVENT, MORE, START, TIMER};
 
 /// Lets techniques be named by the file of a module, in the whole process.

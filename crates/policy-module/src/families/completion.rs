@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use halfwink_policy::below;
 use halfwink_policy::completion::{Action, Completion, CompletionPolicy, Event, Group};
 use halfwink_policy::record::Record;
 use halfwink_techniques::{Choice, CompletionContext, Make};
@@ -39,21 +38,11 @@ impl Told for Device {
     type Action = Action;
 
     fn check(&self, action: &Action) -> Result<(), String> {
-        match *action {
-            Action::Here { .. } => Ok(()),
-            Action::Give { cpu, .. } | Action::Rest { cpu, .. } => {
-                below("CPU", cpu.into(), self.cpus.into())
-            }
-        }
+        action.check(self.cpus)
     }
 
     fn answers(&self, event: &Event, requested: &VecDeque<Action>) -> Result<(), String> {
-        let is_answer = |action: &&Action| match (*event, **action) {
-            (Event::Done(done), Action::Here { io } | Action::Give { io, .. }) => done.io == io,
-            (Event::Empty { cpu: asked }, Action::Rest { cpu, .. }) => asked == cpu,
-            _ => false,
-        };
-        let answers = requested.iter().filter(is_answer).count();
+        let answers = requested.iter().filter(|action| event.is_answered_by(action)).count();
         match event {
             Event::Done(done) if answers != 1 => {
                 let io = done.io;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use halfwink_policy::gating::{AdaptiveIdle, AlwaysOn};
-use halfwink_policy::offload::{Action, CallProfile, Cause, Event, Offload, OffloadPolicy, Place};
+use halfwink_policy::offload::{Action, CallProfile, Event, Offload, OffloadPolicy};
 use halfwink_policy::record::Record;
 use halfwink_techniques::{Change, Choice, Delays, Gating as Row, Make, Plan, Slot};
 
@@ -48,15 +48,7 @@ impl Told for Core {
 
     fn answers(&self, event: &Event, requested: &VecDeque<Action>) -> Result<(), String> {
         match (event, requested.len()) {
-            (Event::Enter(entry), 1) => {
-                let is_interrupt = matches!(entry.cause, Cause::Interrupt { .. });
-                match requested[0].place {
-                    Place::Beside if !is_interrupt => {
-                        Err("answered `beside`, expected it of interrupts alone".to_owned())
-                    }
-                    _ => Ok(()),
-                }
-            }
+            (Event::Enter(entry), 1) => requested[0].check(entry),
             (Event::Enter(_), n) => {
                 Err(format!("answered {n} times, expected one `here`, `os-core` or `beside`"))
             }

@@ -1,12 +1,13 @@
 //! Events and actions of block I/Os that end, between a world and its policy.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 
 use halfwink_units::Time;
 
 use super::completing::Resting;
 use crate::scaling::Rest;
-use crate::{Host, Log, Policy};
+use crate::{below, Host, Log, Policy};
 
 /// A policy for all completions of a device.
 pub trait Completion: Policy<Event = Event, Action = Action> + Send {
@@ -171,6 +172,33 @@ pub enum Action {
         /// Kind and depth of the rest.
         rest: Rest,
     },
+}
+
+impl Event {
+    /// Returns whether an action answers this question; false of events that are none.
+    #[must_use]
+    pub fn is_answered_by(&self, action: &Action) -> bool {
+        match (self, *action) {
+            (Event::Done(done), Action::Here { io } | Action::Give { io, .. }) => done.io == io,
+            (&Event::Empty { cpu: asked }, Action::Rest { cpu, .. }) => asked == cpu,
+            _ => false,
+        }
+    }
+}
+
+impl Action {
+    /// Checks that a machine of so many CPUs can follow.
+    ///
+    /// # Errors
+    /// The value found and the values allowed.
+    pub fn check(&self, cpus: u16) -> Result<(), String> {
+        match *self {
+            Action::Here { .. } => Ok(()),
+            Action::Give { cpu, .. } | Action::Rest { cpu, .. } => {
+                below("CPU", cpu.into(), cpus.into())
+            }
+        }
+    }
 }
 
 /// Place of the second phase of an I/O.

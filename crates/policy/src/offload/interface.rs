@@ -1,6 +1,8 @@
 //! Events and actions of a thread that enters the kernel, between a world and its policy.
 
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::string::String;
 
 use super::astate::Registers;
 use super::threshold::Sample;
@@ -115,6 +117,22 @@ pub struct Action {
     /// Cost of the decision on the core that entered, in its cycles; charged wherever the
     /// invocation then runs.
     pub decision_cycles: u32,
+}
+
+impl Action {
+    /// Checks that it can answer this entry.
+    ///
+    /// # Errors
+    /// The place found and where it is allowed.
+    pub fn check(&self, entry: &KernelEntry) -> Result<(), String> {
+        let is_interrupt = matches!(entry.cause, Cause::Interrupt { .. });
+        match self.place {
+            Place::Beside if !is_interrupt => {
+                Err("answered `beside`, expected it of interrupts alone".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Cycles of a decision in hardware: one lookup (Nellans 2014, Sec 4.6.2).

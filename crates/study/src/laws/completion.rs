@@ -1,6 +1,5 @@
 //! Laws of completion: I/Os that end on two sockets of six CPUs, and CPUs that find nothing.
 
-use halfwink_policy::below;
 use halfwink_policy::completion::{Action, CompletionPolicy, Done, Event, Topology};
 use halfwink_techniques::CompletionContext;
 use halfwink_units::Time;
@@ -79,34 +78,22 @@ impl super::Scene for Scene {
         actions: &[Action],
         _dice: &mut Dice,
     ) -> Result<(), Broken> {
-        let cpus = u64::from(SOCKETS * CPUS);
         for action in actions {
-            let (Action::Give { cpu, .. } | Action::Rest { cpu, .. }) = *action else { continue };
-            let allowed = below("CPU", usize::from(cpu), cpus as usize);
-            allowed.map_err(|found| (Law::Possible, found))?;
+            action.check(SOCKETS * CPUS).map_err(|found| (Law::Possible, found))?;
         }
-        let places = |tag: u32| {
-            let is_place = |action: &&Action| match **action {
-                Action::Here { io } | Action::Give { io, .. } => io == tag,
-                Action::Rest { .. } => false,
-            };
-            actions.iter().filter(is_place).count()
-        };
-        let rests = |asked: u16| {
-            let is_rest = |a: &&Action| matches!(a, Action::Rest { cpu, .. } if *cpu == asked);
-            actions.iter().filter(is_rest).count()
-        };
-        let (answers, expected) = match event {
-            Some(Event::Done(done)) => (places(done.io), format!("one place of I/O {}", done.io)),
-            Some(&Event::Empty { cpu }) => (rests(cpu), format!("one rest of CPU {cpu}")),
+        let expected = match event {
+            Some(Event::Done(done)) => format!("one place of I/O {}", done.io),
+            Some(Event::Empty { cpu }) => format!("one rest of CPU {cpu}"),
             _ if actions.is_empty() => return Ok(()),
             _ => {
                 let found = format!("requested {actions:?} unasked, expected nothing");
                 return Err((Law::Answers, found));
             }
         };
-        if answers == 1 && actions.len() == 1 {
-            return Ok(());
+        if let ([action], Some(event)) = (actions, event) {
+            if event.is_answered_by(action) {
+                return Ok(());
+            }
         }
         let found = format!("answered {actions:?}, expected {expected}");
         Err((Law::Answers, found))

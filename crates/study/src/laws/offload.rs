@@ -1,7 +1,7 @@
 //! Laws of offload: a core that enters the kernel and comes back.
 
 use halfwink_policy::offload::{
-    Action, Cause, Counts, Event, KernelEntry, OffloadPolicy, Place, Registers, Sample, Traits,
+    Action, Cause, Counts, Event, KernelEntry, OffloadPolicy, Registers, Sample, Traits,
 };
 use halfwink_units::Time;
 
@@ -80,12 +80,7 @@ impl super::Scene for Scene {
         let count = actions.len();
         match event {
             Some(Event::Enter(entry)) if count == 1 => {
-                let is_interrupt = matches!(entry.cause, Cause::Interrupt { .. });
-                if actions[0].place == Place::Beside && !is_interrupt {
-                    let found = "goes on beside its interrupt, expected an interrupt for that";
-                    return Err((Law::Possible, found.to_owned()));
-                }
-                Ok(())
+                actions[0].check(entry).map_err(|found| (Law::Possible, found))
             }
             Some(Event::Enter(_)) => {
                 let found = format!("answered {count} times, expected one place");
