@@ -11,13 +11,11 @@ use std::collections::HashMap;
 
 use super::blktrace::nanoseconds;
 use super::events::{Event, What};
-use super::text::{kind, with_latency};
+use super::text::{kind, with_latency, BASE_NS};
 use super::{File, LoadError};
 
 const SECTOR: u64 = 512;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Times before the first one: an I/O begins its latency earlier.
-const BASE_NS: u64 = 1_000_000_000_000;
 
 /// A table without a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

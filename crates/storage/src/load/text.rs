@@ -14,7 +14,7 @@ pub(super) const EXPECTED: &str = "expected a job file or an I/O log of fio, a t
 /// Lines that tell a format.
 const LOOKED_AT: usize = 64;
 /// Times before the first one: an I/O begins its latency earlier.
-const BASE_NS: u64 = 1_000_000_000_000;
+pub(super) const BASE_NS: u64 = 1_000_000_000_000;
 
 /// A format of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
