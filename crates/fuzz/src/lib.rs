@@ -42,7 +42,7 @@ targets! {
 }
 
 #[cfg(feature = "fabric")]
-mod racks;
+pub mod racks;
 
 /// Returns the longest prefix that is text.
 #[allow(dead_code)]

@@ -3,7 +3,7 @@
 use halfwink_fabric::flows::{RackFaults, RackPower, Racks};
 
 /// Creates racks of servers; a byte takes a nanosecond of a server's port.
-pub(crate) fn racks(count: u16, servers: u16) -> Racks {
+pub fn racks(count: u16, servers: u16) -> Racks {
     Racks {
         count,
         servers,

@@ -11,7 +11,8 @@ use halfwink_engine::Cdf;
 use halfwink_fabric::flows::chakra;
 use halfwink_fabric::flows::files::{needs, read_coflows, read_flows, Needs};
 use halfwink_fabric::flows::htsim::{nodes, read_matrix};
-use halfwink_fabric::flows::{RackFaults, RackPower, Racks, Roofline, Traffic};
+use halfwink_fabric::flows::{Racks, Roofline, Traffic};
+use halfwink_fuzz_targets::racks::racks;
 use halfwink_inputs::{open_input, read_input, Budget, Opened};
 use halfwink_node::gaps;
 use halfwink_storage::load::{File, Host, Load};
@@ -90,28 +91,9 @@ pub fn blocks(path: &Path, bytes: Vec<u8>, ignored: &[String]) -> Result<Found, 
 }
 
 /// A fabric with so many racks of two servers.
-fn racks(count: u16) -> Racks {
-    let power = RackPower {
-        circuit_port_w: 0.0,
-        packet_w_per_gbps: 0.0,
-        transceiver_w: 0.0,
-        server_w: 0.0,
-    };
-    Racks {
-        count,
-        servers: 2,
-        server_gbps: 10.0,
-        planes: 1,
-        packet_gbps: 0.0,
-        packet_below_bytes: 0.0,
-        goodput: 1.0,
-        hop_us: 0.0,
-        frame_bytes: 0.0,
-        packet_hops: 1,
-        faults: RackFaults::default(),
-        rank: Some(Roofline { tflops: 989.4, memory_gb_per_s: 3350.0 }),
-        power,
-    }
+fn fabric(count: u16) -> Racks {
+    let rank = Some(Roofline { tflops: 989.4, memory_gb_per_s: 3350.0 });
+    Racks { server_gbps: 10.0, packet_hops: 1, rank, ..racks(count, 2) }
 }
 
 pub fn flows(path: &Path) -> Result<Found, String> {
@@ -123,7 +105,7 @@ pub fn flows(path: &Path) -> Result<Found, String> {
             Ok(chakra::File { name: name.display().to_string(), bytes })
         };
         let files = (0..8).map(file).collect::<Result<Vec<_>, String>>()?;
-        let traffic = chakra::read(&files, &racks(8), 1).map_err(|error| error.to_string())?;
+        let traffic = chakra::read(&files, &fabric(8), 1).map_err(|error| error.to_string())?;
         ("execution trace of Chakra", traffic, 8)
     } else {
         let text = String::from_utf8(text_of(path)?).map_err(|error| error.to_string())?;
@@ -138,7 +120,7 @@ pub fn flows(path: &Path) -> Result<Found, String> {
             Needs::Racks(_) => ("coflows", read_coflows),
             Needs::Servers(_) => ("flows", read_flows),
         };
-        let traffic = read(&text, &racks(count as u16)).map_err(|error| error.to_string())?;
+        let traffic = read(&text, &fabric(count as u16)).map_err(|error| error.to_string())?;
         (format, traffic, count)
     };
     let traffic: Traffic = traffic;
