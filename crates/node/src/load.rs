@@ -56,7 +56,7 @@ impl Load {
     /// Checks it.
     ///
     /// # Errors
-    /// What is impossible about it.
+    /// The value found and the values allowed.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Load::Open(arrivals) => arrivals.check(),
