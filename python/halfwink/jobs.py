@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Values to set, by path.
 Settings = Mapping[str, object]
 Pairs = tuple[tuple[str, str], ...]
+#: The end of a technique that is a class of the caller's own, and of all policies of users.
+CLASS = "()"
+OWN = (".wasm", ".py", CLASS)
 #: Jobs that are prepared at once.
 AT_ONCE = 4096
 
@@ -116,7 +119,7 @@ class Job:
         """Pickles it with the classes of the caller's own that its technique names."""
         fields = (self.world, self.workload, self.machine, self.technique)
         whole = (*fields, self.set, self.options, self.mutant)
-        if "()" not in self.technique:
+        if CLASS not in self.technique:
             return Job, whole
         from halfwink.policies.finding import given
 

@@ -204,11 +204,10 @@ def _search(
     """Returns the best values, none if the technique's own are the best, and the jobs played."""
     draw = random.Random(seed)
     narrowed = dict(ranges)
-    # What is as good in both counts by the fewest changes: the first that was found.
-    best: tuple[tuple[float, float], dict[str, float]] | None = None
     jobs: list[Job] = []
     own = _pair(played([job(text)]).row(0, named=True), minimize, limits)
-    best = ((own[1], own[0]), {})
+    # Of values that are as good the first that were found count, and the technique's own before.
+    best: tuple[tuple[float, float], dict[str, float]] = ((own[1], own[0]), {})
     known: dict[str, Pair] = {}
     for _ in range(LEVELS):
         axes = {name: _values(ranges[name], narrowed[name]) for name in ranges}
