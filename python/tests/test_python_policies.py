@@ -170,6 +170,10 @@ WRONG = {
         "has the policies: Mine, Other; expected one class of a family",
     ),
     "events": (policy("pass") + "    events = (int,)\n", "`events` has int, expected StallBegin"),
+    "undecided": (
+        "from halfwink.policies import Gating\nclass Mine(Gating):\n    pass\n",
+        "could not be made: Can't instantiate abstract class Mine",
+    ),
     "init": (
         policy("pass") + "    def __init__(self, needed):\n        pass\n",
         "could not be made",
@@ -247,9 +251,11 @@ def test_interrupt_leaves_policy_that_never_returns():
 
 
 def test_digest_changes_with_code_and_not_with_its_place():
-    def made(body: str, lines: int) -> type[Steering]:
+    def made(body: str, lines: int, most: int = 1) -> type[Steering]:
         found: dict[str, Any] = {"Steering": Steering, "Send": steering.Send, "__name__": "made"}
-        text = f"{chr(10) * lines}class Made(Steering):\n    def on_event(self, now, event):\n"
+        found["Share"] = Parameter(0.5, least=0, most=1, title="a share")
+        text = f"{chr(10) * lines}class Made(Steering):\n    most = {most}\n    share = Share\n"
+        text += "    def on_event(self, now, event):\n"
         exec(compile(f"{text}        {body}\n", "<made>", "exec"), found)
         return found["Made"]
 
@@ -259,3 +265,4 @@ def test_digest_changes_with_code_and_not_with_its_place():
     first = digest(made("return Send(1)", 0))
     assert digest(made("return Send(1)", 7)) == first
     assert digest(made("return Send(0)", 0)) != first
+    assert digest(made("return Send(1)", 0, most=2)) != first

@@ -14,12 +14,13 @@ from typing import TypeAlias, TypeGuard
 
 from halfwink import inputs
 from halfwink.errors import HalfwinkError
+from halfwink.jobs import CLASS
 from halfwink.policies.policy import AnyPolicy, Policy, about, parameters_of
 
 #: Most bytes of a file with a policy, as of a module.
 MOST_BYTES = 1 << 20
-#: The end of names of files, and of classes that were handed over.
-FILE, CLASS = ".py", "()"
+#: Types of values that are written the same in every process.
+WRITTEN = (int, float, str, bytes, tuple, list, dict, set, frozenset, type(None))
 
 #: A technique: its name, or a policy of the caller's own.
 Technique: TypeAlias = "str | AnyPolicy | type[AnyPolicy]"
@@ -194,7 +195,12 @@ def _digest_of(policy: type) -> str:
         if base.__module__ == policy.__module__:
             for name, value in sorted(vars(base).items(), key=lambda item: item[0]):
                 code = getattr(value, "__code__", None)
-                parts += [name, _plain(code) if isinstance(code, CodeType) else repr(value)]
+                if isinstance(code, CodeType):
+                    parts += [name, _plain(code)]
+                # Others are written with their addresses, parameters are described already, and
+                # Python adds the place of the class (`__firstlineno__`).
+                elif isinstance(value, WRITTEN) and not name.startswith("__"):
+                    parts += [name, repr(value)]
     return _digest(marshal.dumps(tuple(map(str, parts))))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -82,7 +83,7 @@ class Family:
     actions: dict[str, type]
 
 
-class Policy(Generic[StartT, EventT, ActionT]):
+class Policy(ABC, Generic[StartT, EventT, ActionT]):
     """A policy of a family: events in, actions out. Each core, router or pair of machines has one.
 
     Its first line of documentation is its title. A subclass of a family's class defines
@@ -111,14 +112,14 @@ class Policy(Generic[StartT, EventT, ActionT]):
             if name not in known:
                 expected = ", ".join(known) or "none"
                 raise HalfwinkError(f"no parameter `{name}`, expected {expected}")
-            self.__dict__[name] = known[name].checked(value)
+            setattr(self, name, known[name].checked(value))
 
     def on_start(self, start: StartT) -> ActionT | Iterable[ActionT] | None:
         """Takes note of the machine, at time zero and before all events. Returns actions."""
 
+    @abstractmethod
     def on_event(self, now: int, event: EventT) -> ActionT | Iterable[ActionT] | None:
         """Decides on an event at ``now``, in picoseconds. Returns actions: one, several or none."""
-        raise NotImplementedError
 
     def on_timer(self, now: int) -> ActionT | Iterable[ActionT] | None:
         """Decides when its timer rings. Returns actions."""
