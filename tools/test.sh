@@ -23,6 +23,8 @@ export HALFWINK_SKIPPED
 trap 'rm -f "$HALFWINK_SKIPPED"' EXIT
 # Nobody edits the tree between two compilations of one run.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+# Thousands of processes import the package: compiled once, not by each.
+unset PYTHONDONTWRITEBYTECODE
 
 cpus=$(nproc)
 workers=${HALFWINK_WORKERS:-$((cpus < 2 ? cpus : 2))}

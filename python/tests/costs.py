@@ -21,12 +21,14 @@ BUDGETS = Path(__file__).with_name("budgets.toml")
 DEAREST = 20
 #: Files below this many CPU seconds are never named: their cost is mostly the start of Python.
 LEAST_S = 5.0
+#: CPU seconds of commands that are no children of this process, but forks of a warm one.
+of_forks_s = 0.0
 
 
 def cpu_s() -> float:
     """Returns the CPU seconds of this process and of all children that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(use.ru_utime + use.ru_stime for use in used)
+    return of_forks_s + sum(use.ru_utime + use.ru_stime for use in used)
 
 
 class Costs:

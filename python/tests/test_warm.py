@@ -1,0 +1,52 @@
+"""Commands as forks of a warm process end as processes of their own do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Halfwink
+from warm import Commands
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list", "worlds"],
+        ["list", "worlds", "--json"],
+        ["compare", "nosuch"],
+        ["report", "."],
+        ["idle", "-"],
+    ],
+    ids=" ".join,
+)
+def test_a_fork_ends_as_a_new_process_does(words: list[str], tmp_path: Path, halfwink: Halfwink):
+    new = subprocess.run(
+        [sys.executable, "-m", "halfwink", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    done = halfwink(*words)
+    assert (done.status, done.out, done.err) == (new.returncode, new.stdout, new.stderr)
+
+
+def test_a_fork_writes_where_its_test_looks(tmp_path: Path, halfwink: Halfwink):
+    words = ("hybrid", "readfile@30", "-t", "always-on", "--set", "requests=500", "-q", "-o", "out")
+    assert halfwink(*words).status == 0
+    assert (tmp_path / "out/report.html").is_file()
+    # Nothing of one command is left for the next.
+    assert halfwink("report", "out", "-q").status == 0
+
+
+def test_a_command_that_takes_too_long_is_killed(tmp_path: Path):
+    commands = Commands()
+    words = ["compare", "mixed", "-n", "1000000000000", "-q", "--fresh"]
+    with pytest.raises(subprocess.TimeoutExpired):
+        commands.run(words, cwd=tmp_path, env=dict(os.environ), timeout=1)
+    commands.close()
