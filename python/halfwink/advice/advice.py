@@ -30,7 +30,7 @@ from halfwink.advice.verification import write_prediction
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
-from halfwink.library import root
+from halfwink.library import root, workload_names
 from halfwink.results import wording
 from halfwink.results.costs import compared, cost_of, percents
 from halfwink.results.judgement import (
@@ -207,6 +207,7 @@ def advise(
         )
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load already: give it as load ({LOAD})")
+    check_service(workload)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@{rate.removesuffix('%')}", on, USUAL, pairs(set))
     replace(job, options=(("requests", str(requests)),)).prepare()
@@ -230,6 +231,23 @@ def checked_goal(p99_us: Any) -> float | None:
     if p99_us is not None and not (isinstance(p99_us, int | float) and 0 < p99_us < 1e12):
         raise HalfwinkError(f"p99: {p99_us} us, expected a number above 0")
     return p99_us
+
+
+#: Where machines sleep whole, which no service of a node does.
+SERVER = "server"
+
+
+def check_service(workload: str) -> None:
+    """Checks that a service is one of the node.
+
+    Raises:
+        HalfwinkError: it is one of pairs and sets of machines, which `compare` plays.
+    """
+    if workload in workload_names(SERVER) and workload not in workload_names(NODE):
+        raise HalfwinkError(
+            f"`{workload}` has no profile for a server of many cores; on machines that sleep whole "
+            f"`halfwink compare {workload} -w {SERVER}` plays it"
+        )
 
 
 def service_of(job: Job) -> str:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from halfwink.advice.advice import MOST_SERVERS, checked_goal, linux_lines, service_of
+from halfwink.advice.advice import (
+    MOST_SERVERS,
+    check_service,
+    checked_goal,
+    linux_lines,
+    service_of,
+)
 from halfwink.advice.composition_search import USUAL, Question, Search, needs_at_most
 from halfwink.advice.fleet_day import SLEEP_W, WAKE_S, Curve, Day, Fleet, Plan, on_line
 from halfwink.errors import HalfwinkError
@@ -193,6 +199,7 @@ def advise_day(
         raise HalfwinkError(f"reply_kb: {reply_kb}, expected above 0, at most 1000000")
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load: that of the day is in its file")
+    check_service(workload)
     read = Day.read(day)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@50", on, USUAL, pairs(set))

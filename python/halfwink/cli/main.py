@@ -43,6 +43,7 @@ LISTED = {
     "machine": "machines",
     "network": "networks",
     "router": "machines",
+    "server": "machines",
     "study": "studies",
     "switching model": "machines",
     "technique": "techniques",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 #: Worlds whose names a command takes, where it has no option for that; else the chip's.
 WORLD = {
+    "advise": "node",
     "circuits": "racks",
     "circuits model": "fabric",
     "circuits simulate": "fabric",
