@@ -440,6 +440,7 @@ def test_profile_and_compare_play_a_file(halfwink, tmp_path: Path):
     assert "expected one of" in none.complaint
 
 
+@pytest.mark.full("reproduce")
 def test_a_shipped_profile_is_what_its_command_makes(tmp_path: Path):
     shipped = tomllib.loads((root() / "profiles/golden-cove/nginx.toml").read_text())
     assert shipped["made_by"].startswith("halfwink profile nginx-1pct -m golden-cove")

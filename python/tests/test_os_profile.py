@@ -181,6 +181,7 @@ def test_a_damaged_trace_is_one_line(halfwink: Halfwink, tmp_path: Path) -> None
     assert "cut.hwt" in done.complaint
 
 
+@pytest.mark.full("reproduce")
 def test_targets_are_computed_from_the_profiles() -> None:
     """What the SQL of a target says is what the profile says."""
     found = {t["id"]: t for t in hw.reproduce(["nellans/T4.1/", "nellans/T5.2/apache"])}

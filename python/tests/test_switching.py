@@ -63,7 +63,9 @@ def test_an_account_of_the_printed_runs() -> None:
     assert share.min() > 0.93  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("prefix", ["mogul", "strong/PT-3."])
+@pytest.mark.parametrize(
+    "prefix", [pytest.param("mogul", marks=pytest.mark.full("reproduce")), "strong/PT-3."]
+)
 def test_every_target_has_a_verdict(halfwink: Halfwink, prefix: str) -> None:
     rows = halfwink("reproduce", prefix, "--json").rows("targets")
     assert {"mogul": 214, "strong/PT-3.": 602}[prefix] == len(rows)
