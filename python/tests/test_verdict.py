@@ -366,6 +366,19 @@ def test_what_both_runs_have_in_common_leaves_the_interval():
     assert high - low < 1, "between unpaired parts it would be some 20 points wide"
 
 
+def test_joules_and_watts_of_estimated_machines_are_told_as_about_so_much():
+    known = {"power_basis": "estimated", "power_low": 0.5, "power_high": 1.3}
+    rows = [row(n, e, 50.0) | known for n, e in (("menu", 100.0), ("teo", 80.0))]
+    first, power, *_ = verdict(related("node", rows)).sentences
+    assert "(about 80 mJ instead of 100 mJ per request)" in first
+    assert "saves about 2 W of the server's 10 W" in power
+    for one, seconds in zip(rows, (10.0, 5.0), strict=True):
+        one |= {"load": "closed", "duration_s": seconds, "idle_w": 9.0}
+    said = str(verdict(related("node", rows)))
+    assert "At full speed teo uses the least energy per request: about 80 mJ instead of" in said
+    assert "200 requests a second at about 16 W, menu does 100 requests a second at about" in said
+
+
 def test_power_that_nothing_changes_has_no_interval_and_that_is_said():
     rates = {"packet-switch": (10.0, 160.0), "round-robin": (25.0, 20.0)}
     own = {

@@ -227,7 +227,7 @@ class Judged:
             line = f"{today} uses {self.near}the least energy of what runs today"
             cost = cost_of(self.group, today, base) + self._usually(today)
             if not self.is_closed or self.group.is_same_rate(today):
-                each = f" ({energy(now)} instead of {energy(then)} per {unit})"
+                each = f" ({self.about}{energy(now)} instead of {energy(then)} per {unit})"
                 is_told = now is not None and then is not None and not self.is_assumed
                 return [f"{line}: {amount}{each if is_told else ''}, {cost}."]
             if self.watts(today) is not None:
@@ -396,7 +396,7 @@ class Judged:
         now, then = (r["energy_j_per_unit"] for r in (row, base))
         if 100 * (1 - now / then) < WORTH_PCT:
             return []
-        amount = f"{energy(now)} instead of {energy(then)}"
+        amount = f"{self.about}{energy(now)} instead of {energy(then)}"
         if self.is_assumed:
             amount = f"{fixed(100 * (1 - now / then))} % less"
         line = f"At full speed {name} uses the least energy per {unit}: {amount}."
@@ -405,7 +405,7 @@ class Judged:
     def _at_full_speed(self, name: str) -> str:
         does: list[str] = []
         for who, row in ((name, self.group.rows[name]), (self.group.baseline, self.base)):
-            watts = f" at {wording.si(row['energy_j'] / row['duration_s'])}W"
+            watts = f" at {self.about}{wording.si(row['energy_j'] / row['duration_s'])}W"
             does.append(f"{who} does {self._rate(row)}{'' if self.is_assumed else watts}")
         return f"{does[0]}, {does[1]}."
 
