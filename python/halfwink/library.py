@@ -57,6 +57,15 @@ def workloads(world: str) -> list[dict[str, Any]]:
     ]
 
 
+def workload_names(world: str) -> list[str]:
+    """Returns the names of a world's workloads.
+
+    Raises:
+        HalfwinkError: there is no such world.
+    """
+    return [name for name, _ in library().workloads_of(world)]
+
+
 def trace_file(given: Path) -> Path:
     """A trace by its path, or that of a recorded workload by its name; a file comes first.
 

@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from halfwink.errors import HalfwinkError
-from halfwink.library import root, workloads
+from halfwink.library import root, workload_names
 from halfwink.models.io_paths import io_path
 from halfwink.runs.comparison import compare
 
@@ -121,7 +121,7 @@ def _names(recordings: str) -> dict[str, str]:
     there = {of for of, path in files.items() if Path(path).is_file()}
     if there == set(wanted):
         return files
-    known = {workload["name"] for workload in workloads("chip")}
+    known = set(workload_names("chip"))
     lost = [of for of, name in names.items() if name not in known and of not in there]
     # Those of the library that are not here may be in another package: playing them says so.
     if lost and recordings != _RECORDINGS:

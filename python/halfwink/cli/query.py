@@ -17,6 +17,8 @@ from halfwink.results.typesetting import latex, markdown
 
 #: Endings of files, by which their format is chosen.
 ENDINGS = (".parquet", ".csv", ".md", ".tex")
+#: A file that holds the publications of what the run compares, for which there is no SQL.
+REFERENCES = ".bib"
 
 
 def query(
@@ -40,18 +42,29 @@ def query(
     sql
         Query to run, such as "select technique, avg(power_w) from runs group by technique".
     out
-        File for the answer: .parquet, .csv, .md (Markdown) or .tex (LaTeX, booktabs).
+        File for the answer: .parquet, .csv, .md (Markdown) or .tex (LaTeX, booktabs). Without SQL:
+        .bib, publications of the techniques.
     json
         Print one JSON document.
     quiet
         No messages.
     """
-    if out is not None and out.suffix not in ENDINGS:
-        raise HalfwinkError(f"{out}: expected a name that ends in {', '.join(ENDINGS)}")
+    wanted = ENDINGS if sql is not None else (REFERENCES,)
+    if out is not None and out.suffix not in wanted:
+        if out.suffix in ENDINGS:
+            raise HalfwinkError("-o, --json: expected SQL to answer")
+        raise HalfwinkError(f"{out}: expected a name that ends in {', '.join(wanted)}")
     results = open_results(folder)
     if sql is None:
-        if out is not None or json:
+        if json:
             raise HalfwinkError("-o, --json: expected SQL to answer")
+        if out is not None:
+            text = results.bibtex()
+            write_whole(out, text.encode())
+            say(
+                f"{text.count(chr(10) + '@') + text.startswith('@')} references: {out}", quiet=quiet
+            )
+            return 0
         _overview(results)
         return 0
     found = results.query(sql)

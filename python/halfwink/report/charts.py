@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.errors import HalfwinkError
+from halfwink.report.labels import hover
 from halfwink.report.palette import (
     DASHES,
     MANY_PARTS,
@@ -108,10 +109,12 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
         color=alt.Color(
             "technique:N", scale=technique_scale(results, baseline=False), title="technique"
         ),
-        tooltip=columns,
+        tooltip=hover(*columns),
     )
     points = base.mark_point(size=90, filled=True, opacity=0.85)
-    zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#bbb").encode(y="zero:Q")
+    zero = (
+        alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#bbb").encode(y=alt.Y("zero:Q"))
+    )
     layers: list[alt.Chart] = [
         zero,
         points.encode(shape=technique_shape(results, baseline=False)),
@@ -121,12 +124,14 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
         layers[1] = points.encode(shape=shape)
         # What belongs to one workload, from the least slowdown to the most.
         path = base.mark_line(color="#c9ccd1", strokeWidth=1).encode(
-            color=alt.value("#c9ccd1"), detail="workload:N", order="slowdown_pct:Q"
+            color=alt.value("#c9ccd1"),
+            detail=alt.Detail("workload:N"),
+            order=alt.Order("slowdown_pct:Q"),
         )
         layers.insert(1, path)
     if has_interval:
         # 95 % intervals of the difference.
-        layers.append(base.mark_rule().encode(y=f"{low}:Q", y2=f"{high}:Q"))
+        layers.append(base.mark_rule().encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q")))
     return alt.layer(*layers).properties(width=560, height=340)
 
 
@@ -167,7 +172,7 @@ def energy_stack(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(share_pct):Q", title="energy (% of baseline), modelled"),
             color=alt.Color("group:N", scale=colour_scale(colours, data["group"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=[*KEYS, "technique", "group", "share_pct", *joules],
+            tooltip=hover(*KEYS, "technique", "group", "share_pct", *joules),
         )
         .properties(width=150, height=230)
         .facet(facet=panel_facet(results), columns=4)
@@ -225,8 +230,8 @@ def slots(results: Results) -> alt.VConcatChart:
                 y=alt.Y(f"{curve}:Q", title=SLOT_CURVES[curve]),
                 color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
                 strokeDash=technique_dash(results),
-                detail=["machine:N", "set:N"],
-                tooltip=[*KEYS, "technique", when, curve],
+                detail=[alt.Detail("machine:N"), alt.Detail("set:N")],
+                tooltip=hover(*KEYS, "technique", when, curve),
             )
             .properties(width=320, height=160)
             .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=3)
@@ -252,12 +257,12 @@ def by_issuers(results: Results) -> alt.LayerChart | alt.FacetChart:
             color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
             strokeDash=technique_dash(results),
             shape=technique_shape(results),
-            detail=["machine:N", "set:N"],
-            tooltip=[*KEYS, "technique", *columns],
+            detail=[alt.Detail("machine:N"), alt.Detail("set:N")],
+            tooltip=hover(*KEYS, "technique", *columns),
         )
     )
     full = pl.DataFrame({"issuers": rules(results)}, schema={"issuers": pl.Int64})
-    dotted = alt.Chart(full).mark_rule(strokeDash=[2, 4], opacity=0.5).encode(x="issuers:Q")
+    dotted = alt.Chart(full).mark_rule(strokeDash=[2, 4], opacity=0.5).encode(x=alt.X("issuers:Q"))
     return alt.layer(dotted, lines).properties(width=640, height=360)
 
 

@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.report.charts import SPLIT, colour_scale, order, panel_facet, panelled, panels
+from halfwink.report.labels import hover
 from halfwink.report.palette import MANY_PARTS, PARTS, TECHNIQUES
 from halfwink.results.relate import KEYS
 from halfwink.results.results import Results
@@ -63,7 +64,7 @@ def cpi_stack(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(cpi):Q", title="cycles per instruction, modelled"),
             color=alt.Color("cause:N", scale=colour_scale(CAUSES, data["cause"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=[*KEYS, "mode", "cause", "cpi"],
+            tooltip=hover(*KEYS, "mode", "cause", "cpi"),
         )
         .properties(width=70, height=230)
         .facet(facet=panel_facet(results), columns=8)
@@ -90,10 +91,10 @@ def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt
                 scale=alt.Scale(type="log", nice=False),
                 title="stall length (ns), modelled",
             ),
-            x2="to_ns:Q",
+            x2=alt.X2("to_ns:Q"),
             y=alt.Y("share_pct:Q", title="share of stalled time (%)"),
             y2=alt.Y2Datum(0),
-            tooltip=[*KEYS, "from_ns", "to_ns", "count", "share_pct"],
+            tooltip=hover(*KEYS, "from_ns", "to_ns", "count", "share_pct"),
         )
         .properties(width=190, height=150)
     )
@@ -124,7 +125,7 @@ def residency(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(share_pct):Q", title="time (%), modelled", scale=alt.Scale(domainMax=100)),
             color=alt.Color("state:N", scale=colour_scale(STATES, data["state"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=[*KEYS, "technique", "state", "share_pct"],
+            tooltip=hover(*KEYS, "technique", "state", "share_pct"),
         )
         .properties(width=150, height=200)
         .facet(facet=panel_facet(results), columns=4)
@@ -167,7 +168,7 @@ def kernel_time(results: Results) -> alt.FacetChart:
             color=alt.Color(
                 "place:N", scale=colour_scale(PLACES, bars["place"]), title="kernel code ran on"
             ),
-            tooltip=["technique", "cause", "place", "invocations", "share_pct"],
+            tooltip=hover("technique", "cause", "place", "invocations", "share_pct"),
         )
         .properties(width=220, height=150)
         .facet(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from halfwink.report.labels import hover
 from halfwink.report.palette import DASHES, colours_of, numbers_of
 from halfwink.results.published_watts import of_chart
 from halfwink.results.relate import KEYS
@@ -191,8 +192,8 @@ def _published(points: pl.DataFrame) -> alt.Chart:
         alt.Chart(points)
         .mark_point(shape="cross", size=60, filled=True)
         .encode(
-            x="load_pct:Q",
-            y="published_w:Q",
+            x=alt.X("load_pct:Q"),
+            y=alt.Y("published_w:Q"),
             color=alt.condition(
                 "datum.published_use == 'input'", alt.value("#999"), alt.value("black")
             ),
@@ -213,9 +214,9 @@ def _lines(
     energy, power = _measures(runs)
     columns = ["technique", "load_pct", LATENCY, energy, power, "front"]
     data = runs.select(*KEYS, *columns)
-    base = alt.Chart(data).encode(x=x, y=y, color=colour, tooltip=[*KEYS, *columns])
+    base = alt.Chart(data).encode(x=x, y=y, color=colour, tooltip=hover(*KEYS, *columns))
     line = base.mark_line(strokeWidth=1.6, opacity=0.8).encode(
-        strokeDash=dash, order="load_pct:Q", detail="technique:N"
+        strokeDash=dash, order=alt.Order("load_pct:Q"), detail=alt.Detail("technique:N")
     )
     points = base.mark_point(size=55, strokeWidth=1.6, opacity=1).encode(
         fill=alt.condition("datum.front", colour, alt.value("white"))
@@ -241,7 +242,7 @@ def _names(data: pl.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color) -> list[al
                 line = taken + NAME_HEIGHT
         placed.append((across[n], line))
         text = alt.Chart(ends[n]).mark_text(align="left", dx=8, dy=line - down[n], fontSize=10)
-        layers.append(text.encode(x=x, y=y, text="technique:N", color=colour))
+        layers.append(text.encode(x=x, y=y, text=alt.Text("technique:N"), color=colour))
     return layers
 
 
@@ -262,5 +263,5 @@ def _loads(data: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
     return (
         alt.Chart(told)
         .mark_text(align="right", dx=-8, dy=8, fontSize=9, color="#666")
-        .encode(x=x, y=y, text="load:N")
+        .encode(x=x, y=y, text=alt.Text("load:N"))
     )

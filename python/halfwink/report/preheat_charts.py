@@ -75,7 +75,7 @@ def _chart(
     bars = base.mark_bar(color=PARTS[0], height={"band": 0.6}).encode(
         x=alt.X("mean_us:Q", title="response, simulated us", axis=alt.Axis(tickCount=4))
     )
-    strokes = base.mark_tick(color=INK, thickness=1.2, size=1.4 * font).encode(x="p99_us:Q")
+    strokes = base.mark_tick(color=INK, thickness=1.2, size=1.4 * font).encode(x=alt.X("p99_us:Q"))
     drawn = alt.layer(bars, strokes, data=rows).properties(
         width=width, height=round(BAR * font * len(modes))
     )

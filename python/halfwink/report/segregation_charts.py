@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from halfwink.report.labels import hover
 from halfwink.report.palette import TECHNIQUES
 
 if TYPE_CHECKING:
@@ -45,9 +46,11 @@ def _splits(found: Segregation) -> alt.LayerChart | alt.FacetChart:
     diamonds = (
         alt.Chart(banks.with_columns(pl.lit(middle).alias("half")))
         .mark_point(shape="diamond", size=140, filled=True)
-        .encode(x="half:Q", y=y, color=colour, tooltip=columns)
+        .encode(x=alt.X("half:Q"), y=y, color=colour, tooltip=hover(*columns))
     )
-    zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#888").encode(y="zero:Q")
+    zero = (
+        alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#888").encode(y=alt.Y("zero:Q"))
+    )
     title = "Splits by ways (lines) and a bank for each (diamonds)"
     return alt.layer(zero, lines, diamonds).properties(width=460, height=260, title=title)
 
@@ -65,7 +68,7 @@ def _ranks(grid: pl.DataFrame) -> alt.Chart:
                 scale=alt.Scale(scheme="blueorange", domainMid=0, reverse=True),
                 title="gain (%)",
             ),
-            tooltip=columns,
+            tooltip=hover(*columns),
         )
         .properties(width=460, height=300, title="Ranks at which fills come in")
     )

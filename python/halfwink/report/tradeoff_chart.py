@@ -81,7 +81,7 @@ def tradeoff(
         tooltip=shown,
     )
     front = base.mark_line(strokeDash=[4, 3], strokeWidth=1).encode(
-        color=alt.value(COLOUR), detail="workload:N", order=f"{LATENCY}:Q"
+        color=alt.value(COLOUR), detail=alt.Detail("workload:N"), order=alt.Order(f"{LATENCY}:Q")
     )
     points = base.mark_point(size=70, filled=True, opacity=0.85)
     ring = base.mark_point(size=220, filled=False, strokeWidth=1.5, shape="circle")
@@ -95,14 +95,14 @@ def tradeoff(
         # A logarithmic axis has no place for an end at zero, nor for a missing one, which counts
         # as zero: it would draw nothing at all.
         known = base.transform_filter(f"datum['{low}'] > 0 && datum['{high}'] > 0")
-        layers.append(known.mark_rule().encode(x=f"{low}:Q", x2=f"{high}:Q"))
+        layers.append(known.mark_rule().encode(x=alt.X(f"{low}:Q"), x2=alt.X2(f"{high}:Q")))
     layers += marks(base, font)
     for ways in product((-1, 1), repeat=2):
         across, up = (1 + way * LEAST_SPAN[axis] for way, axis in zip(ways, "xy", strict=True))
         room = base.transform_calculate(
             across=f"{across} * datum.{LATENCY}", up=f"{up} * datum.{y}"
         ).mark_point(opacity=0)
-        layers.append(room.encode(x="across:Q", y="up:Q", tooltip=alt.value(None)))
+        layers.append(room.encode(x=alt.X("across:Q"), y=alt.Y("up:Q"), tooltip=alt.value(None)))
     kept = [*shown, *limits, "names", "side", "on_front", "is_winner"]
     return (
         alt.layer(*layers, data=runs.select(kept))

@@ -147,6 +147,12 @@ class Results:
             raise HalfwinkError(f"{line} ({error})") from None
         return self.named(table).to_pandas()
 
+    def bibtex(self) -> str:
+        """Returns BibTeX of the publications of all techniques compared, and of halfwink."""
+        from halfwink.results.references import bibtex
+
+        return bibtex(self.runs["technique"].unique(maintain_order=True), self.world)
+
     def verdict(self) -> Verdict:
         """Returns the verdict in sentences: the winner, its cost, and its gain over idle states."""
         from halfwink.results.verdict import verdict

@@ -13,8 +13,7 @@ from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs, technique_list
-from halfwink.library import declared, machines, root
-from halfwink.library import workloads as services
+from halfwink.library import declared, machines, root, workload_names
 from halfwink.results.relate import family_of
 from halfwink.results.results import CURVES, Results
 from halfwink.results.store import HOST, RunStore
@@ -225,7 +224,7 @@ def default_world(
 
 def _profiled() -> set[str]:
     """Returns the services that have a profile."""
-    return {info["name"] for info in services(NODE)}
+    return set(workload_names(NODE))
 
 
 def _has_load(workload: str) -> bool:
