@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 import halfwink as hw
+from halfwink.errors import HalfwinkError
+from halfwink.jobs import pairs
 from halfwink.results import idle_periods
 
 
@@ -36,6 +38,61 @@ def test_a_state_is_set_by_its_name_and_a_wrong_name_meets_its_neighbour(halfwin
     assert done.status == 0, done.err
     assert "idle periods: " in done.err
     wrong = halfwink(*WORDS, "-t", "menu", "--set", "idle_states.c7.exit_us=170")
+    assert wrong.status != 0
+    assert "no `c7` in idle_states; did you mean `c" in wrong.err
+
+
+TABLE = "C1:2:3,C1E:5:20,C6::600"
+
+
+def test_the_kernel_parameter_stands_for_the_values_that_it_names():
+    assert pairs({"gating.wake_up_ns": 16, "intel_idle.table": TABLE}) == (
+        ("gating.wake_up_ns", "16"),
+        ("idle_states.c1.exit_us", "2"),
+        ("idle_states.c1.residency_us", "3"),
+        ("idle_states.c1e.exit_us", "5"),
+        ("idle_states.c1e.residency_us", "20"),
+        ("idle_states.c6.residency_us", "600"),
+    )
+    assert pairs({"intel_idle.table": f'"{TABLE}"'}) == pairs({"intel_idle.table": TABLE})
+
+
+@pytest.mark.parametrize(
+    "text", ["C6", "C6:1", "C6:1:2:3", "C6::", "C6:1:x", "C6:-1:2", ":1:2", "C1:1:1,", "C6:1:²"]
+)
+def test_a_kernel_parameter_that_linux_would_not_read_is_refused_with_the_state(text: str):
+    with pytest.raises(HalfwinkError, match=r"expected NAME:EXIT_US:RESIDENCY_US"):
+        pairs({"intel_idle.table": text})
+    with pytest.raises(HalfwinkError, match="twice"):
+        pairs({"intel_idle.table": "C6:1:2,c6:1:2"})
+
+
+def test_a_table_of_the_kernel_plays_as_its_values_do_in_every_world_that_has_states(halfwink):
+    worlds = (
+        ("nginx", "golden-cove-4", {}, 20_000),
+        ("exponential@30", None, {"requests": 2000}, None),
+    )
+    for workload, machine, sizes, short in worlds:
+        world = "chip" if machine else "node"
+        runs = [
+            hw.compare(
+                workload,
+                machine=machine,
+                world=world,
+                techniques=["menu", "c1"] if world == "node" else ["menu", "always-on"],
+                set=sizes | values,
+                instructions=short,
+            ).runs.select("technique", "energy_j", "latency_mean_us")
+            for values in (
+                {"intel_idle.table": "C6:150:50000"},
+                {"idle_states.c6.exit_us": 150, "idle_states.c6.residency_us": 50000},
+                {},
+            )
+        ]
+        assert runs[0].equals(runs[1])
+        # A governor that is told of a longer residency enters C6 less often.
+        assert world == "chip" or not runs[0].equals(runs[2])
+    wrong = halfwink(*WORDS, "-t", "menu", "--set", "intel_idle.table=C7:1:1")
     assert wrong.status != 0
     assert "no `c7` in idle_states; did you mean `c" in wrong.err
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -11,7 +13,7 @@ from test_verdict import WHOSE, agrees, related, row
 
 import halfwink as hw
 from halfwink.results.judgement import judge
-from halfwink.results.paired import Pieces, Side, Taken, taken_by_work
+from halfwink.results.paired import Pieces, Side, Taken, even, taken_by_work
 from halfwink.results.relate import relate
 from halfwink.results.results import Results
 from halfwink.results.verdict import verdict
@@ -30,14 +32,99 @@ SMALL: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "chip": ("nginx", ["always-on", "idle-menu", "tap"], {}),
     "router": ("ipv4@30", ["polling", "napi-menu", "power-save"], {}),
     "fabric": ("all-to-all", ["packet-switch", "round-robin"], {"duration_ms": 1}),
+    "node": ("exponential@30", ["menu", "teo", "c6a", "oracle"], {"requests": 20_000}),
 }
+
+
+@cache
+def small(world: str) -> Results:
+    """Returns a small comparison of a world."""
+    workload, techniques, values = SMALL[world]
+    short = 1_000_000 if world == "chip" else None
+    return hw.compare(workload, techniques=techniques, world=world, set=values, instructions=short)
+
+
+def judged_again(found: Results, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Results:
+    """Returns what a judgement finds after a change of the runs and their slices."""
+    own = found.runs.columns
+    bare = found.runs.select(own[: own.index("energy_saving_pct")])
+    tables = dict(found.tables) | {"run": change(bare)}
+    if found.has("slices"):
+        tables["slices"] = change(found.tables["slices"])
+    baseline = found.baseline
+    related = relate(tables["run"], baseline)
+    tables["run"] = judge(related, tables.get("slices"), found.world, baseline)
+    return Results(found.world, tables, baseline)
+
+
+@pytest.mark.parametrize("world", SMALL)
+def test_scaling_all_runs_of_a_world_changes_no_sentence(world: str):
+    found = small(world)
+
+    def scaled(frame: pl.DataFrame) -> pl.DataFrame:
+        names = ("units", "work", "duration_s", "time_s", "energy_j")
+        return frame.with_columns(pl.col(n) * 4 for n in names if n in frame.columns)
+
+    again = judged_again(found, scaled)
+    assert again.verdict().winners.equals(judged_again(found, same).verdict().winners)
+    before, after = (without_counts(one.verdict().sentences[:-1]) for one in (found, again))
+    assert before == after
+
+
+def same(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns a frame as it is."""
+    return frame
+
+
+def without_counts(sentences: Sequence[str]) -> list[str]:
+    """Drops how long a run that can tell must be, and what so few requests leave unknown: both
+    depend on the length of the run."""
+    told = r"; a run that can tell has at least [^.;]*|, of which so short a run says little"
+    return [re.sub(told, "", sentence) for sentence in sentences]
+
+
+@pytest.mark.parametrize("world", SMALL)
+def test_a_row_that_loses_changes_no_answer_in_any_world(world: str):
+    found = small(world)
+
+    def with_loser(frame: pl.DataFrame) -> pl.DataFrame:
+        worst = frame.filter(technique=found.baseline)
+        worst = worst.with_columns(technique=pl.lit("a-policy-of-my-own"))
+        energies = [n for n in ("energy_j", "energy_j_per_unit", "idle_w") if n in frame.columns]
+        worst = worst.with_columns(pl.col(n) * 10 for n in energies)
+        return pl.concat([frame, worst])
+
+    before, after = found.verdict(), judged_again(found, with_loser).verdict()
+    assert before.winners.equals(after.winners)
+    # It may be named as what comes nearest; nothing that was said is taken back.
+    assert set(before.sentences) <= set(after.sentences)
+
+
+@pytest.mark.parametrize("world", SMALL)
+def test_saved_watts_have_the_sign_of_the_powers_at_equal_rates_in_any_world(world: str):
+    found = small(world)
+    base = found.runs.filter(technique=found.baseline).row(0, named=True)
+    side = Side.of(base, pieces(found, base) if found.has("slices") else None)
+    rates: set[str] = set()
+    for run in found.runs.rows(named=True):
+        ours = Side.of(run, pieces(found, run) if found.has("slices") else None)
+        known = even(ours, side)
+        if known is None or not known.is_same_rate:
+            continue
+        rates.add(run["technique"])
+        whole = base["energy_j"] / base["duration_s"]
+        power = whole - run["energy_j"] / run["duration_s"]
+        # Runs of an open load end with their last request, up to some 0.1 % apart.
+        assert known.saved_w == pytest.approx(power, abs=0.002 * whole)
+        saved = run["equal_rate_saving_pct"]
+        assert (saved > 0.2) <= (power > 0), run["technique"]
+        assert (saved < -0.2) <= (power < 0), run["technique"]
+    assert found.baseline in rates
 
 
 @pytest.mark.parametrize("world", SMALL)
 def test_each_world_gives_sentences_that_agree_with_its_table(world: str):
-    workload, techniques, values = SMALL[world]
-    short = 1_000_000 if world == "chip" else None
-    found = hw.compare(workload, techniques=techniques, world=world, set=values, instructions=short)
+    found = small(world)
     agrees(found)
     # No machine takes more idle than at work.
     floors = found.runs.drop_nulls("idle_w")

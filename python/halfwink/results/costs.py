@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import hypot
 from typing import Any
 
 from halfwink.results import wording
-from halfwink.results.judgement import LEAST_PCT, SLOWER_PCT, Group, usual
+from halfwink.results.judgement import LEAST_PCT, SLOWER_PCT, WORTH_PCT, Group, usual
 from halfwink.results.paired import Saving
 from halfwink.results.relate import half_width
 from halfwink.results.summary import fixed
@@ -50,6 +51,16 @@ def compared(saved: Saving) -> str:
     if saved.value > 0:
         return f"saves {percents(saved)}"
     return f"uses {percents(saved.opposite)} more"
+
+
+def no_less(nearest: Sequence[Saving], energy: str = "") -> str:
+    """Returns what none of the nearest techniques does, none of which wins: ``uses less``, ``uses
+    1 % less`` or ``surely uses less``. ``energy`` follows the last word."""
+    if not any(saved.value >= LEAST_PCT for saved in nearest):
+        return f"uses less{energy}"
+    if any(saved.value >= WORTH_PCT for saved in nearest):
+        return f"surely uses {WORTH_PCT:g} % less{energy}"
+    return f"uses {WORTH_PCT:g} % less{energy}"
 
 
 def cost_of(group: Group, name: str, beside: str) -> str:

@@ -47,6 +47,9 @@ UNDONE_PCT = 1.0
 AS_SLOW = 1.01
 #: Less than this, in per cent, is no saving.
 LEAST_PCT = 0.005
+#: A saving below this, in per cent of what the other technique takes, does not win: models and
+#: meters do not tell so little apart, and no operator changes a setting for it.
+WORTH_PCT = 1.0
 #: Savings that differ by less than this, in per cent of the reference's energy, and by less than
 #: this share of the larger one, are as good: the sooner answer decides.
 AS_GOOD_PCT = 1.0
@@ -333,19 +336,23 @@ class Group:
         if default in here and self.beats(default, found):
             found = default
         best = self.best(here, self.baseline)
-        if best is None or best == found:
+        if best is None:
             return found
         # What is usual gives way to what saves more, or about as much and answers sooner.
         is_sooner = AS_SOON * self.time(best) < self.time(found)
-        is_better = self.beats(best, found) or (is_sooner and self.beats(best, self.baseline))
-        return best if is_better else found
+        if self.beats(best, found) or (is_sooner and self.beats(best, self.baseline)):
+            return best
+        # The one that saves most may do so by chance; the next one may save less, and surely.
+        better = self.best(here, found)
+        return better if better is not None and self.beats(better, found) else found
 
     def best(self, names: Sequence[str], against: str) -> str | None:
-        """The one that saves most against another; of those that save about as much, the one that
-        answers soonest; of equals the first."""
+        """The one that saves most against another, and surely if any does; of those that save about
+        as much, the one that answers soonest; of equals the first."""
         saved = {n: s.value for n in names if n != against and (s := self.saving(n, against))}
         if not saved:
             return None
+        saved = {n: value for n, value in saved.items() if self.beats(n, against)} or saved
         most = max(saved.values())
         least = most - min(AS_GOOD_PCT, AS_GOOD * abs(most))
         good = {name: value for name, value in saved.items() if value >= least}
@@ -356,12 +363,14 @@ class Group:
     def has_leaner(self) -> bool:
         """Returns whether a technique of today that keeps the limits uses less than the reference,
         which then answers sooner."""
-        return any(self.needs(n) == "today" and self.beats(n, self.today) for n in self.kept)
+        here = (n for n in self.kept if self.needs(n) == "today")
+        return any(self.beats(n, self.today, LEAST_PCT) for n in here)
 
-    def beats(self, ours: str, other: str) -> bool:
-        """Returns whether one takes less energy than another, beyond what chance may do."""
+    def beats(self, ours: str, other: str, least: float = WORTH_PCT) -> bool:
+        """Returns whether one takes less energy than another by ``least`` per cent or more, beyond
+        what chance may do."""
         found = self.saving(ours, other)
-        return found is not None and found.beats(LEAST_PCT)
+        return found is not None and found.beats(least)
 
     def columns(self) -> dict[int, Row]:
         """The columns of each run, by its number."""

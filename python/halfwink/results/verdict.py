@@ -16,8 +16,17 @@ import polars as pl
 
 from halfwink.results import saw_tooth, wording
 from halfwink.results.assumed_watts import is_uncertain
-from halfwink.results.costs import FEW, compared, cost_of, limits, percents
-from halfwink.results.judgement import AS_GOOD_PCT, LEAST_PCT, SLOWER_PCT, Group, groups, how, usual
+from halfwink.results.costs import FEW, compared, cost_of, limits, no_less, percents
+from halfwink.results.judgement import (
+    AS_GOOD_PCT,
+    LEAST_PCT,
+    SLOWER_PCT,
+    WORTH_PCT,
+    Group,
+    groups,
+    how,
+    usual,
+)
 from halfwink.results.paired import Saving
 from halfwink.results.relate import IDENTITY, KEYS
 from halfwink.results.summary import energy, fixed, has_assumed
@@ -218,7 +227,7 @@ class Judged:
             line = f"{today} uses {self.near}the least energy of what runs today"
             cost = cost_of(self.group, today, base) + self._usually(today)
             if not self.is_closed or self.group.is_same_rate(today):
-                each = f" ({energy(now)} instead of {energy(then)} per {unit})"
+                each = f" ({self.about}{energy(now)} instead of {energy(then)} per {unit})"
                 is_told = now is not None and then is not None and not self.is_assumed
                 return [f"{line}: {amount}{each if is_told else ''}, {cost}."]
             if self.watts(today) is not None:
@@ -274,13 +283,19 @@ class Judged:
         return {need: name for need, name, _, is_better in self.steps if is_better}
 
     def _nothing(self) -> str:
-        base = self.group.baseline
-        line = f"Nothing that runs today uses less energy than {base} here{self.within}"
-        nearest = self.group.best([n for n in self.others if not self.group.breaks(n)], base)
+        base, nearest = self.group.baseline, self.nearest
+        found = [] if nearest is None else [self.saved(nearest, base)]
+        line = f"Nothing that runs today {no_less(found, ' energy')} than {base} here{self.within}"
         if nearest is None:
             return f"{line}."
-        saved = self.saved(nearest, base)
-        return f"{line}: {nearest}, the nearest, {compared(saved)}{self._too_short(saved)}."
+        return f"{line}: {nearest}, the nearest, {compared(found[0])}{self._too_short(found[0])}."
+
+    @property
+    def nearest(self) -> str | None:
+        """Returns what runs today, keeps the limits and saves most of what the baseline takes,
+        however little."""
+        kept = [name for name in self.others if not self.group.breaks(name)]
+        return self.group.best(kept, self.group.baseline)
 
     @property
     def within(self) -> str:
@@ -315,7 +330,7 @@ class Judged:
             saved = self.saved(name, self.today if is_better else best)
             if not is_better:
                 why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
-                lines.append(f"{WITH[need]}, nothing uses less than {best}: {why}.")
+                lines.append(f"{WITH[need]}, nothing {no_less([saved])} than {best}: {why}.")
                 continue
             cost = cost_of(self.group, name, self.today)
             line = f"{WITH[need]}, {name} uses {percents(saved)} less than {self.today}"
@@ -331,8 +346,8 @@ class Judged:
         return f" ({self.about}{wording.si(then[0] - now[0])}W of {wording.si(then[0])}W)"
 
     def _too_short(self, saved: Saving) -> str:
-        """Returns how long a run must be to tell, if this one cannot."""
-        if saved.low is None or saved.high is None or not saved.low <= 0 < saved.high:
+        """Returns how long a run must be to tell, if this one cannot and it may be worth it."""
+        if saved.low is None or saved.high is None or not saved.low <= 0 < WORTH_PCT < saved.high:
             return ""
         half = (saved.high - saved.low) / 2
         if abs(saved.value) < LEAST_PCT or half <= abs(saved.value):
@@ -379,7 +394,9 @@ class Judged:
             return []
         unit = base["unit_of_work"]
         now, then = (r["energy_j_per_unit"] for r in (row, base))
-        amount = f"{energy(now)} instead of {energy(then)}"
+        if 100 * (1 - now / then) < WORTH_PCT:
+            return []
+        amount = f"{self.about}{energy(now)} instead of {energy(then)}"
         if self.is_assumed:
             amount = f"{fixed(100 * (1 - now / then))} % less"
         line = f"At full speed {name} uses the least energy per {unit}: {amount}."
@@ -388,7 +405,7 @@ class Judged:
     def _at_full_speed(self, name: str) -> str:
         does: list[str] = []
         for who, row in ((name, self.group.rows[name]), (self.group.baseline, self.base)):
-            watts = f" at {wording.si(row['energy_j'] / row['duration_s'])}W"
+            watts = f" at {self.about}{wording.si(row['energy_j'] / row['duration_s'])}W"
             does.append(f"{who} does {self._rate(row)}{'' if self.is_assumed else watts}")
         return f"{does[0]}, {does[1]}."
 
@@ -429,7 +446,9 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     if not one.others:
         line = f"{where} only {base} was compared of what runs today"
     elif today == base:
-        line = f"{where} nothing that runs today uses less energy than {base}{one.within}"
+        found = [] if one.nearest is None else [one.saved(one.nearest, base)]
+        line = f"{where} nothing that runs today {no_less(found, ' energy')} than {base}"
+        line += one.within
     else:
         cost = cost_of(one.group, today, base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
@@ -440,10 +459,9 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
             line += f". {WITH[need]}, {name} uses {percents(one.saved(name, today))} less than"
             line += f" {today}"
         elif best != today:
-            surely = "surely " if one.saved(name, best).value >= LEAST_PCT else ""
-            line += f". {WITH[need]}, nothing {surely}uses less than {best}"
-    if found := one.beyond_limits():
-        line += f". {found}" + ("" if one.within else f"; the limits are {limits(one.group)}")
+            line += f". {WITH[need]}, nothing {no_less([one.saved(name, best)])} than {best}"
+    if beyond := one.beyond_limits():
+        line += f". {beyond}" + ("" if one.within else f"; the limits are {limits(one.group)}")
     return f"{line}."
 
 
@@ -467,8 +485,9 @@ def of_many(judged: list[Judged]) -> list[str]:
             continue
         limited = any(one.greedy for one in where)
         within = f" within the limits ({limits(where[0].group)})" if limited else ""
-        line = f"Nothing that runs today uses less energy than {baseline} on {names}{within}."
-        lines.append(line)
+        found = [one.saved(one.nearest, baseline) for one in where if one.nearest is not None]
+        line = f"Nothing that runs today {no_less(found, ' energy')} than {baseline} on {names}"
+        lines.append(f"{line}{within}.")
     for need in WITH:
         adds = [one for one in judged if need in one.added]
         for name, where in _by(adds, lambda one, need=need: one.added[need]):
@@ -502,7 +521,7 @@ def _steadiest(judged: list[Judged]) -> list[str]:
         if name != base and any(one.group.beats(name, base) for one in judged)
     }
     best = max(means, key=lambda name: means[name], default=None)
-    if best is None or means[best] < LEAST_PCT:
+    if best is None or means[best] < WORTH_PCT:
         return []
     beyond = sum(one.saved(best, one.today).value for one in judged) / len(judged)
     line = f"Over all {len(judged)}, {best} saves most: {wording.percent(means[best])} in the mean"
