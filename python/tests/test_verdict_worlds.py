@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from test_verdict import WHOSE, agrees, related, row
+from test_verdict import WHOSE, related, row
+from test_verdict_properties import agrees
 
 import halfwink as hw
 from halfwink.results.judgement import judge

@@ -241,7 +241,7 @@ def check_service(workload: str) -> None:
     """Checks that a service is one of the node.
 
     Raises:
-        HalfwinkError: it is one of pairs and sets of machines, which `compare` plays.
+        HalfwinkError: the service runs on pairs and sets of machines; `compare` plays those.
     """
     if workload in workload_names(SERVER) and workload not in workload_names(NODE):
         raise HalfwinkError(
