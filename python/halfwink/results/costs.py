@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from math import hypot
 from typing import Any
 
@@ -53,7 +53,7 @@ def compared(saved: Saving) -> str:
     return f"uses {percents(saved.opposite)} more"
 
 
-def no_less(nearest: Sequence[Saving], energy: str = "") -> str:
+def no_less(nearest: Collection[Saving], energy: str = "") -> str:
     """Returns what none of the nearest techniques does, none of which wins: ``uses less``, ``uses
     1 % less`` or ``surely uses less``. ``energy`` follows the last word."""
     if not any(saved.value >= LEAST_PCT for saved in nearest):

@@ -284,18 +284,20 @@ class Judged:
 
     def _nothing(self) -> str:
         base, nearest = self.group.baseline, self.nearest
-        found = [] if nearest is None else [self.saved(nearest, base)]
-        line = f"Nothing that runs today {no_less(found, ' energy')} than {base} here{self.within}"
-        if nearest is None:
-            return f"{line}."
-        return f"{line}: {nearest}, the nearest, {compared(found[0])}{self._too_short(found[0])}."
+        line = f"Nothing that runs today {no_less(nearest.values(), ' energy')} than {base} here"
+        line += self.within
+        for name, saved in nearest.items():
+            line += f": {name}, the nearest, {compared(saved)}{self._too_short(saved)}"
+        return f"{line}."
 
     @property
-    def nearest(self) -> str | None:
+    def nearest(self) -> dict[str, Saving]:
         """Returns what runs today, keeps the limits and saves most of what the baseline takes,
-        however little."""
+        however little, with its saving; nothing if only the baseline does."""
+        base = self.group.baseline
         kept = [name for name in self.others if not self.group.breaks(name)]
-        return self.group.best(kept, self.group.baseline)
+        name = self.group.best(kept, base)
+        return {} if name is None else {name: self.saved(name, base)}
 
     @property
     def within(self) -> str:
@@ -394,11 +396,12 @@ class Judged:
             return []
         unit = base["unit_of_work"]
         now, then = (r["energy_j_per_unit"] for r in (row, base))
-        if 100 * (1 - now / then) < WORTH_PCT:
+        less_pct = 100 * (1 - now / then)
+        if less_pct < WORTH_PCT:
             return []
         amount = f"{self.about}{energy(now)} instead of {energy(then)}"
         if self.is_assumed:
-            amount = f"{fixed(100 * (1 - now / then))} % less"
+            amount = f"{fixed(less_pct)} % less"
         line = f"At full speed {name} uses the least energy per {unit}: {amount}."
         return [f"{line} {self._at_full_speed(name)}"]
 
@@ -446,9 +449,8 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     if not one.others:
         line = f"{where} only {base} was compared of what runs today"
     elif today == base:
-        found = [] if one.nearest is None else [one.saved(one.nearest, base)]
-        line = f"{where} nothing that runs today {no_less(found, ' energy')} than {base}"
-        line += one.within
+        line = f"{where} nothing that runs today {no_less(one.nearest.values(), ' energy')}"
+        line += f" than {base}{one.within}"
     else:
         cost = cost_of(one.group, today, base)
         amount = f"{percents(one.saved(today, base))} less than {base}"
@@ -485,7 +487,7 @@ def of_many(judged: list[Judged]) -> list[str]:
             continue
         limited = any(one.greedy for one in where)
         within = f" within the limits ({limits(where[0].group)})" if limited else ""
-        found = [one.saved(one.nearest, baseline) for one in where if one.nearest is not None]
+        found = [saved for one in where for saved in one.nearest.values()]
         line = f"Nothing that runs today {no_less(found, ' energy')} than {baseline} on {names}"
         lines.append(f"{line}{within}.")
     for need in WITH:
