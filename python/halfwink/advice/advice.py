@@ -34,10 +34,10 @@ from halfwink.library import root, workload_names
 from halfwink.results import wording
 from halfwink.results.costs import compared, cost_of, percents
 from halfwink.results.judgement import (
-    AS_GOOD_PCT,
     NEEDS,
     P99_PCT,
     SLOWER_PCT,
+    WORTH_PCT,
     Group,
     groups,
     how,
@@ -288,8 +288,7 @@ class _Found:
         best = self.today
         for need in self.needs[1:]:
             name = self._best(need)
-            saved = self.group.saving(name, best) if name != best else None
-            if saved is not None and saved.beats(AS_GOOD_PCT):
+            if name != best and self.group.beats(name, best):
                 self.steps.append((need, name))
                 best = name
         self.best = best
@@ -307,8 +306,7 @@ class _Found:
         best = self.group.best(kept, USUAL)
         if best is None:
             return USUAL
-        is_worth_it = self.judged.saved(best, USUAL).beats(AS_GOOD_PCT)
-        return best if is_worth_it or USUAL not in kept else USUAL
+        return best if self.group.beats(best, USUAL) or USUAL not in kept else USUAL
 
     def advice(self, servers: int | None) -> Advice:
         is_kept = self.keeps(self.today)
@@ -355,7 +353,7 @@ class _Found:
             return [f"{line}: {near}, {over:.0f} % more."]
         if self.today == USUAL:
             line = f"Keep {USUAL}, Linux' default: for {where} no other composition of today"
-            return [f"{line} saves {AS_GOOD_PCT:g} % {self.goal}."]
+            return [f"{line} saves {WORTH_PCT:g} % {self.goal}."]
         line = f"Set {self.today}: for {where} it {compared(self.judged.saved(self.today, USUAL))}"
         line += f" against {USUAL}, {cost_of(self.group, self.today, USUAL)}"
         if not self.keeps(USUAL):
@@ -433,7 +431,7 @@ class _Found:
         name = min(names, key=lambda n: rows[n]["energy_j_per_unit"])
         mine = rows[self.today]["energy_j_per_unit"]
         less = 100 * (1 - rows[name]["energy_j_per_unit"] / mine)
-        if name == self.today or self.question.keeps(rows[name]) or less < AS_GOOD_PCT:
+        if name == self.today or self.question.keeps(rows[name]) or less < WORTH_PCT:
             return []
         p99 = wording.duration(rows[name]["latency_p99_us"])
         return [f"The goal costs {less:.2g} %: {name} would use that much less, with p99 {p99}."]

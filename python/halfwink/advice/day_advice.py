@@ -33,6 +33,7 @@ from halfwink.results.judgement import (
     NEEDS,
     P99_PCT,
     SLOWER_PCT,
+    WORTH_PCT,
     Group,
     groups,
     how,
@@ -306,7 +307,7 @@ class _Found:
         return same if same.over_pct <= best.over_pct and same.watts <= most else best
 
     def _is_worth_it(self, plan: Plan, asleep: Plan) -> bool:
-        return asleep.over_pct <= plan.over_pct and self._saved_pct(asleep, plan) >= AS_GOOD_PCT
+        return asleep.over_pct <= plan.over_pct and self._saved_pct(asleep, plan) >= WORTH_PCT
 
     def _best(self, need: str, sleeps: int) -> str:
         """The composition that breaks the goal in the fewest steps, and of these takes least; the
@@ -321,7 +322,7 @@ class _Found:
         best = min(names, key=cost)
         plan = self.plans[best, sleeps]
         is_as_good = usual.over_pct <= plan.over_pct
-        is_little = plan.watts > (1 - AS_GOOD_PCT / 100) * usual.watts
+        is_little = plan.watts > (1 - WORTH_PCT / 100) * usual.watts
         return USUAL if is_as_good and is_little else best
 
     def _saved_pct(self, plan: Plan, beside: Plan | None = None) -> float:
@@ -340,7 +341,7 @@ class _Found:
         worst = f"the longest p99 is {self._p99(plan)}"
         if name == USUAL:
             line = f"Keep {USUAL}, Linux' default, for {where}: no composition of today saves"
-            return [f"{line} {AS_GOOD_PCT:g} % of the day; {worst}."]
+            return [f"{line} {WORTH_PCT:g} % of the day; {worst}."]
         usual = self.plans[USUAL, 0]
         line = f"Set {name} for {where}: it {self._compared(name)}; {worst}"
         if usual.over_pct:
@@ -429,7 +430,7 @@ class _Found:
         saved = self._saved_pct(asleep, plan)
         if not self._is_worth_it(plan, asleep):
             line = f"Letting servers sleep, at {self.fleet.sleep_w:g} W each, would not save "
-            return [f"{line}{AS_GOOD_PCT:g} % more within the goal."]
+            return [f"{line}{WORTH_PCT:g} % more within the goal."]
         least, mean, most = asleep.awake
         days = max(self.fleet.day.hours / 24, 1.0)
         wakes = asleep.wakes / self.fleet.servers / days
@@ -486,7 +487,7 @@ class _Found:
             name = self._best(need, 0)
             other = self.plans[name, 0]
             saved = self._saved_pct(other, plan)
-            if not needs_at_most(name, "today") and saved >= AS_GOOD_PCT and not other.over_pct:
+            if not needs_at_most(name, "today") and saved >= WORTH_PCT and not other.over_pct:
                 line = f"{WITH[need]}, {name} would use {wording.percent(saved)} less than "
                 lines.append(f"{line}{plan.technique}; it needs {how(name, NODE)}.")
                 plan = other
