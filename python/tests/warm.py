@@ -75,11 +75,12 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
     sys.argv = ["halfwink", *asked["words"]]
     from halfwink.__main__ import main
 
-    status: Any = 0
+    status = 0
     try:
         main()
     except SystemExit as end:
-        status = end.code
+        # As Python does with what is no number.
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
         status = 1
@@ -88,7 +89,7 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     # Taking the interpreter apart would copy all memory that forks have in common.
-    os._exit(status if isinstance(status, int) else 0)
+    os._exit(status)
 
 
 def serve(listener: socket.socket) -> None:
