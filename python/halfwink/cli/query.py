@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -49,23 +50,20 @@ def query(
     quiet
         No messages.
     """
+    if sql is None and (json or (out is not None and out.suffix in ENDINGS)):
+        raise HalfwinkError("-o, --json: expected SQL to answer")
     wanted = ENDINGS if sql is not None else (REFERENCES,)
     if out is not None and out.suffix not in wanted:
-        if out.suffix in ENDINGS:
-            raise HalfwinkError("-o, --json: expected SQL to answer")
         raise HalfwinkError(f"{out}: expected a name that ends in {', '.join(wanted)}")
     results = open_results(folder)
     if sql is None:
-        if json:
-            raise HalfwinkError("-o, --json: expected SQL to answer")
-        if out is not None:
+        if out is None:
+            _overview(results)
+        else:
             text = results.bibtex()
             write_whole(out, text.encode())
-            say(
-                f"{text.count(chr(10) + '@') + text.startswith('@')} references: {out}", quiet=quiet
-            )
-            return 0
-        _overview(results)
+            count = len(re.findall("^@", text, flags=re.MULTILINE))
+            say(f"{count} references: {out}", quiet=quiet)
         return 0
     found = results.query(sql)
     if out is not None:

@@ -26,7 +26,7 @@ from halfwink.report.ledger import ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.tradeoff_chart import far_out, tradeoff
-from halfwink.results.relate import IDENTITY, KEYS
+from halfwink.results.relate import IDENTITY, KEYS, described
 from halfwink.results.saw_tooth import PEAKS
 from halfwink.results.summary import Summary, summarize
 
@@ -99,7 +99,7 @@ def write_report(
         methods=methods(results),
         study=study,
         changes=changes,
-        techniques=_techniques(results),
+        techniques=described(results.runs["technique"], results.world),
         workloads=_workloads(results),
         machines=_machines(results),
         provenance=provenance,
@@ -260,15 +260,6 @@ def _workloads(results: Results) -> list[dict[str, str]]:
             what = info["title"] if info else "a file"
             out.append({"name": part, "what": what, "where": _recorded(info or {})})
     return out
-
-
-def _techniques(results: Results) -> list[dict[str, str]]:
-    """Describes each technique in a line, with its publication; modifiers, too."""
-    known = {t["name"]: t for t in _core.techniques() if results.world in t["worlds"]}
-    used = results.runs["technique"].unique(maintain_order=True)
-    names = dict.fromkeys(part.split(":")[0] for name in used for part in name.split("+"))
-    found = [known[name] for name in names if name in known]
-    return [{key: str(t[key]) for key in ("name", "title", "source", "family")} for t in found]
 
 
 def _recorded(info: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from halfwink.results.paired import (
     taken,
     taken_by_work,
 )
-from halfwink.results.relate import IDENTITY, KEYS, ends
+from halfwink.results.relate import IDENTITY, KEYS, ends, parts_of
 from halfwink.results.seeds import over_seeds, seedless
 
 Row = dict[str, Any]
@@ -69,8 +69,8 @@ def needs(technique: str, world: str) -> str:
     A policy of the user's own is a change of a kernel.
     """
     known = _available(world)
-    parts = [part.split(":")[0] for part in technique.split("+")]
-    return max((known.get(part, ("kernel", "", False))[0] for part in parts), key=NEEDS.index)
+    said = (known.get(part, ("kernel", "", False))[0] for part in parts_of(technique))
+    return max(said, key=NEEDS.index)
 
 
 def how(technique: str, world: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from halfwink import _core
+from halfwink.results.relate import described
 
 _FILE = Path(__file__).with_name("references.bib")
 #: A publication as sources of techniques name it: `Strong 2013, Sec 2.4`, `Dhiman and Rosing 2007`.
@@ -27,15 +27,13 @@ def keys_of(source: str) -> list[str]:
 def bibtex(techniques: Iterable[str], world: str) -> str:
     """Returns BibTeX of techniques as a comparison names them (`tap:after=20+c6a`), each once,
     and of halfwink. Where there is no publication, a comment names the source."""
-    known = {t["name"]: str(t["source"]) for t in _core.techniques() if world in t["worlds"]}
-    names = dict.fromkeys(part.split(":")[0] for name in techniques for part in name.split("+"))
+    rows = described(techniques, world)
+    cited = dict.fromkeys(key for row in rows for key in keys_of(row["source"]))
+    others = [
+        f"% {row['name']}: {row['source']}\n"
+        for row in rows
+        if row["source"] != "-" and not keys_of(row["source"])
+    ]
     held = entries()
-    cited: dict[str, None] = {}
-    others: list[str] = []
-    for name in names:
-        keys = keys_of(known.get(name, ""))
-        cited |= dict.fromkeys(keys)
-        if not keys and known.get(name, "-") != "-":
-            others.append(f"% {name}: {known[name]}")
-    shown = [held[key] for key in (*cited, "halfwink")]
-    return "\n\n".join(["\n".join(others), *shown] if others else shown) + "\n"
+    shown = [f"{held[key]}\n" for key in (*cited, "halfwink")]
+    return "\n".join(["".join(others), *shown] if others else shown)

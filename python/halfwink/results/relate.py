@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -115,9 +115,24 @@ def _below(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
     return 100 * (base - ours) / base
 
 
+def parts_of(technique: str) -> list[str]:
+    """Returns the names of what a technique is composed of (`tap:after_us=20+c6a`), without
+    parameters."""
+    return [part.split(":")[0] for part in technique.split("+")]
+
+
+def described(techniques: Iterable[str], world: str) -> list[dict[str, str]]:
+    """Returns what the list of techniques says of each part of these, once; it knows nothing of
+    users' own policies."""
+    known = {t["name"]: t for t in _core.techniques() if world in t["worlds"]}
+    names = dict.fromkeys(part for technique in techniques for part in parts_of(technique))
+    found = [known[name] for name in names if name in known]
+    return [{key: str(t[key]) for key in ("name", "title", "source", "family")} for t in found]
+
+
 def family_of(technique: str, world: str) -> str | None:
     """The family of a technique, with any parameters and modifiers; none if it has none there."""
-    return _families(world).get(technique.split("+")[0].split(":")[0])
+    return _families(world).get(parts_of(technique)[0])
 
 
 @lru_cache

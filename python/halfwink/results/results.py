@@ -151,7 +151,7 @@ class Results:
         """Returns BibTeX of the publications of all techniques compared, and of halfwink."""
         from halfwink.results.references import bibtex
 
-        return bibtex(self.runs["technique"].unique(maintain_order=True), self.world)
+        return bibtex(self.runs["technique"], self.world)
 
     def verdict(self) -> Verdict:
         """Returns the verdict in sentences: the winner, its cost, and its gain over idle states."""

@@ -14,7 +14,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs, technique_list
 from halfwink.library import declared, machines, root, workload_names
-from halfwink.results.relate import family_of
+from halfwink.results.relate import family_of, parts_of
 from halfwink.results.results import CURVES, Results
 from halfwink.results.store import HOST, RunStore
 from halfwink.results.verdict import CLIENTS
@@ -212,7 +212,7 @@ def default_world(
     chips, nodes = (
         {t["name"] for t in _core.techniques() if w in t["worlds"]} for w in (WORLD, NODE)
     )
-    parts = {part.split(":")[0] for name in names(techniques) for part in name.split("+")}
+    parts = {part for name in names(techniques) for part in parts_of(name)}
     if parts:
         # The default chip names no idle states that governors choose from.
         is_of_today = any(family_of(part, WORLD) in OF_SOME_MACHINES for part in parts)
