@@ -30,9 +30,10 @@ cpus=$(nproc)
 workers=${HALFWINK_WORKERS:-$((cpus < 2 ? cpus : 2))}
 
 python_tests() {
-    # A file's tests share what they start; files do not.
+    # A file's tests share what they start; files do not. costs.py puts the dearest first, where the
+    # plugin would put those of the most tests.
     # One word: pytest reads a word apart as a file before it has heard of the option.
-    "$bin/pytest" -q -rs -n "$workers" --dist loadfile "--shards=$1" ${2:-}
+    "$bin/pytest" -q -rs -n "$workers" --dist loadfile --no-loadscope-reorder "--shards=$1" ${2:-}
 }
 
 install() {

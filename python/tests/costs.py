@@ -2,7 +2,8 @@
 
 With ``--costs`` the run ends with the dearest tests and files, and the share of time spent
 waiting. A file that takes more than twice its budget (`budgets.toml`) is named in a warning; it
-never fails a run, since hosts differ. ``--costs=record`` writes the budgets anew.
+never fails a run, since hosts differ. ``--costs=record`` writes the budgets anew. Workers are dealt
+the dearest files first, so that none of them comes last, when the others have nothing to do.
 """
 
 from __future__ import annotations
@@ -38,6 +39,17 @@ class Costs:
         self.mode = mode
         self.cpu: Counter[str] = Counter()
         self.wall: Counter[str] = Counter()
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Puts the dearest files first, where workers share them; tests of a file keep their order.
+
+        A file without a budget may be of any cost, and comes before all others.
+        """
+        if hasattr(config, "workerinput"):
+            budgets = tomllib.loads(BUDGETS.read_text())
+            items.sort(key=lambda item: -budgets.get(item.path.name, float("inf")))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
