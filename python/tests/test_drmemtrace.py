@@ -1,4 +1,4 @@
-"""Exports for DynamoRIO's tools, by a reader of its own: `trace_entry.h` said again."""
+"""drmemtrace, out by a reader of its own (`trace_entry.h` said again), and in."""
 
 from __future__ import annotations
 
@@ -108,3 +108,47 @@ def test_user_code_alone_and_limits(halfwink: Halfwink, tmp_path: Path):
     other = halfwink("trace", "export", "nginx", "--format", "drmemtrace", "-o", "x.xz")
     assert "expected one of them" in other.complaint
     assert halfwink("trace", "export", "nginx", "--cpu", "1").status == 2
+
+
+@pytest.mark.parametrize("workload", ["nginx", "gcc"])
+def test_an_import_misses_as_the_recording_that_was_exported(workload: str, halfwink: Halfwink):
+    cut = ("trace", "slice", workload, "--skip", "1000000", "--keep", "300000", "-o", "cut.hwt")
+    assert halfwink(*cut).status == 0
+    assert halfwink("trace", "export", "cut.hwt", "--format", "drmemtrace").status == 0
+    done = halfwink(
+        "trace", "import", "cut.drmemtrace.gz", "--format", "drmemtrace", "-o", "in.hwt"
+    )
+    assert done.status == 0, done.err
+    totals = [halfwink("trace", "info", f, "--json").json()["facts"] for f in ("cut.hwt", "in.hwt")]
+    same = ("instructions", "kernel_instructions", "repeats", "accesses")
+    assert [totals[0][name] for name in same] == [totals[1][name] for name in same]
+    assert totals[0]["events"].get("syscall") == totals[1]["events"].get("syscall")
+    # Virtual addresses alone are told.
+    misses = [
+        halfwink("trace", "caches", f, "--virtual", "--json").rows("misses")
+        for f in ("cut.hwt", "in.hwt")
+    ]
+    assert misses[0] == misses[1]
+    assert halfwink("trace", "check", "in.hwt").status == 0
+
+
+def test_a_file_named_so_is_taken_for_one_and_another_is_refused(
+    halfwink: Halfwink, tmp_path: Path
+):
+    corpus = Path(__file__).parents[2] / "tests/corpus"
+    name = "drmemtrace.allasm_x86_64.trace.zip"
+    (tmp_path / name).write_bytes((corpus / name).read_bytes())
+    done = halfwink("trace", "import", name)
+    assert done.status == 0, done.err
+    assert "allasm_x86_64.hwt: 133 instructions" in done.err
+    played = halfwink("compare", "allasm_x86_64.hwt", "-w", "chip", "-t", "always-on,tap", "-q")
+    assert played.status == 0, played.err
+    (tmp_path / "drmemtrace.text.gz").write_text("a line of no format\n" * 100)
+    assert (
+        "expected a drmemtrace header"
+        in halfwink("trace", "import", "drmemtrace.text.gz").complaint
+    )
+    bare = halfwink(
+        "trace", "import", str(corpus / "drmemtrace-as-champsim.bin"), "--format", "champsim"
+    )
+    assert bare.complaint.endswith("these are drmemtrace entries: --format drmemtrace")

@@ -37,7 +37,7 @@ targets! {
     "storage": block_loads;
     "study": study;
     "testbed": prototype_http;
-    "trace": champsim, trace_bytes, trace_sections;
+    "trace": champsim, drmemtrace, trace_bytes, trace_sections;
     "worlds": descriptions;
 }
 

@@ -74,7 +74,8 @@ pub struct InputError {
 }
 
 impl InputError {
-    pub(crate) fn at(path: &Path, problem: impl Into<Problem>) -> InputError {
+    /// An input and the reason of its refusal.
+    pub fn at(path: &Path, problem: impl Into<Problem>) -> InputError {
         InputError { path: path.to_owned(), problem: problem.into() }
     }
 }

@@ -23,6 +23,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(import_champsim, module)?)?;
     module.add_function(wrap_pyfunction!(export_champsim, module)?)?;
     module.add_function(wrap_pyfunction!(export_drmemtrace, module)?)?;
+    module.add_function(wrap_pyfunction!(import_drmemtrace, module)?)?;
     module.add_function(wrap_pyfunction!(trace_caches, module)?)?;
     module.add_function(wrap_pyfunction!(trace_decode, module)?)
 }
@@ -221,6 +222,32 @@ fn import_champsim(
     py.detach(|| {
         let summary = write_whole(&out, |w| {
             trace::import_champsim(input, form, &options, w)
+                .map(|(summary, _)| summary)
+                .map_err(|e| e.in_file(&path))
+        })?;
+        Ok(json(&summary.totals)?.to_string())
+    })
+}
+
+/// Reads drmemtrace entries into a trace; its totals, as JSON.
+#[pyfunction]
+#[pyo3(signature = (path, out, workload, limit=None))]
+fn import_drmemtrace(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    workload: String,
+    limit: Option<u64>,
+) -> PyResult<String> {
+    let budget = halfwink_inputs::Budget::new(MOST_RECORDS_BYTES);
+    let input = trace::DrmemtraceInput::open(&path, &budget);
+    let mut input = input.map_err(|e| HalfwinkError::new_err(e.to_string()))?;
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let origin = format!("drmemtrace {name}");
+    let options = trace::ImportOptions { workload, origin, limit, level: 9 };
+    py.detach(|| {
+        let summary = write_whole(&out, |w| {
+            trace::import_drmemtrace(input.reader(), &options, w)
                 .map(|(summary, _)| summary)
                 .map_err(|e| e.in_file(&path))
         })?;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  capture ──▶ TraceWriter ──▶ .hwt file ──▶ TraceFile ──▶ Stream ─┐
-//!  ChampSim ─▶ import ────────────┘                                ├─▶ Source ──▶ chip
+//!  ChampSim, drmemtrace ─▶ import ┘                                ├─▶ Source ──▶ chip
 //!  generator ──────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -39,7 +39,9 @@ pub use champsim::{
 };
 pub use check::{check, CheckReport};
 pub use decode::{decode_block, mnemonic};
-pub use drmemtrace::{export_drmemtrace, DrmemtraceCounts, DrmemtraceOptions};
+pub use drmemtrace::{
+    export_drmemtrace, import_drmemtrace, DrmemtraceCounts, DrmemtraceInput, DrmemtraceOptions,
+};
 pub use error::{Problem, TraceError};
 pub use event::Event;
 pub use format::{

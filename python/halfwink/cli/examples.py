@@ -79,7 +79,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "trace info": (("nginx.hwt", "what was recorded, and from what"),),
     "trace head": (("nginx.hwt -n 40", "the first 40 instructions"),),
     "trace check": (("nginx.hwt", "whether it is whole and sound"),),
-    "trace import": (("champsim.trace.xz -o mine.hwt --limit 50000000", "from another simulator"),),
+    "trace import": (
+        ("champsim.trace.xz -o mine.hwt --limit 50000000", "from another simulator"),
+        ("drmemtrace.app.1234.5678.trace.zip", "of DynamoRIO: a thread's chunks, into app.hwt"),
+    ),
     "trace export": (
         ("nginx.hwt -o nginx.champsim", "for another simulator"),
         ("nginx --format drmemtrace -o nginx.drmemtrace.gz", "for DynamoRIO's tools"),

@@ -149,33 +149,40 @@ def import_(
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     workload: str | None = None,
     format_: Annotated[
-        Literal["champsim", "champsim-cloudsuite"], Parameter(name="--format")
-    ] = "champsim",
+        Literal["champsim", "champsim-cloudsuite", "drmemtrace"] | None, Parameter(name="--format")
+    ] = None,
     limit: int | None = None,
     quiet: Quiet = False,
 ) -> int:
-    """Make a trace from ChampSim records, packed or not (xz, gz, bz2, zst; a tar of one file).
+    """Make a trace from another simulator's, packed or not (xz, gz, bz2, zst; a tar of one file).
 
     Parameters
     ----------
     file
-        ChampSim records, or - for standard input.
+        ChampSim records, or the final form of a thread's or core's drmemtrace, whose chunks may
+        stand in a zip; - for standard input.
     out
         Trace to write (default: the file's name with .hwt).
     workload
         Name of the workload (default: the file's name).
     format_
-        ChampSim's own records, or the longer ones of the CloudSuite traces.
+        ChampSim's own records, the longer ones of the CloudSuite traces, or DynamoRIO's drmemtrace
+        (default: that if the file's name begins so, else ChampSim's).
     limit
-        Records to read, at most.
+        Instructions to read, at most.
     quiet
         No messages.
     """
-    name = workload or file.name.split(".")[0]
+    format_ = format_ or ("drmemtrace" if file.name.startswith("drmemtrace.") else "champsim")
+    # The first part of a drmemtrace's name is the format's.
+    name = workload or file.name.removeprefix("drmemtrace.").split(".")[0]
     path = claim(out, file.with_name(f"{name}.hwt"), quiet=quiet)
-    totals = jsonlib.loads(
-        _core.import_champsim(str(file), str(path), name, limit, format_ == "champsim-cloudsuite")
-    )
+    if format_ == "drmemtrace":
+        found = _core.import_drmemtrace(str(file), str(path), name, limit)
+    else:
+        cloudsuite = format_ == "champsim-cloudsuite"
+        found = _core.import_champsim(str(file), str(path), name, limit, cloudsuite)
+    totals = jsonlib.loads(found)
     say(
         f"{path}: {totals['instructions']:,} instructions, {path.stat().st_size:,} bytes",
         quiet=quiet,

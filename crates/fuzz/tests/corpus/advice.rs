@@ -10,7 +10,8 @@ use halfwink_inputs::Share;
 use halfwink_trace::RecordForm;
 
 use super::read::{
-    blocks, counts, flows, frames, instructions, requests, text_of, Found, CLOUDSUITE, VALUE,
+    blocks, counts, drmemtrace, flows, frames, instructions, requests, text_of, Found, CLOUDSUITE,
+    VALUE,
 };
 use super::Entry;
 
@@ -37,6 +38,7 @@ pub fn follow(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, St
         _ if said.contains("--format champsim-cloudsuite") => {
             Some(instructions(path, RecordForm::Cloudsuite, CLOUDSUITE))
         }
+        _ if said.contains("--format drmemtrace") => Some(drmemtrace(path)),
         _ => None,
     }
 }

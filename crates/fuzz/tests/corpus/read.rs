@@ -17,7 +17,9 @@ use halfwink_inputs::{open_input, read_input, Budget, Opened};
 use halfwink_node::gaps;
 use halfwink_storage::load::{File, Host, Load};
 use halfwink_testbed::traffic::capture::Replay;
-use halfwink_trace::{import_champsim, ImportOptions, RecordForm};
+use halfwink_trace::{
+    import_champsim, import_drmemtrace, DrmemtraceInput, ImportOptions, RecordForm,
+};
 
 const MOST_BYTES: u64 = 1 << 26;
 
@@ -145,6 +147,22 @@ pub fn instructions(path: &Path, form: RecordForm, format: &str) -> Result<Found
     Ok(Found { format: format.to_owned(), facts, left_out: String::new() })
 }
 
+pub fn drmemtrace(path: &Path) -> Result<Found, String> {
+    let budget = Budget::new(MOST_BYTES);
+    let mut input = DrmemtraceInput::open(path, &budget).map_err(|error| error.to_string())?;
+    let options = ImportOptions { workload: "x".into(), origin: "x".into(), limit: None, level: 1 };
+    let done = import_drmemtrace(input.reader(), &options, Vec::new());
+    let (summary, _) = done.map_err(|error| error.to_string())?;
+    let totals = summary.totals;
+    let facts = Facts::from([
+        ("instructions", totals.instructions as f64),
+        ("repeats", totals.repeats as f64),
+        ("accesses", totals.accesses as f64),
+        ("syscalls", totals.events.get("syscall").copied().unwrap_or_default() as f64),
+    ]);
+    Ok(Found { format: DRMEMTRACE.to_owned(), facts, left_out: String::new() })
+}
+
 pub fn frames(path: &Path) -> Result<Found, String> {
     let mut replay = Replay::open(path, 1).map_err(|error| error.to_string())?;
     let mut count = 0;
@@ -189,6 +207,7 @@ fn idle(path: &Path) -> Result<Found, String> {
 
 pub const OWN: &str = "ChampSim records";
 pub const CLOUDSUITE: &str = "ChampSim records of the cloudsuite form";
+pub const DRMEMTRACE: &str = "drmemtrace of DynamoRIO";
 
 pub fn read(family: &str, path: &Path) -> Result<Found, String> {
     match family {
@@ -200,6 +219,7 @@ pub fn read(family: &str, path: &Path) -> Result<Found, String> {
         "flows" => flows(path),
         "instructions" => instructions(path, RecordForm::Own, OWN),
         "instructions-cloudsuite" => instructions(path, RecordForm::Cloudsuite, CLOUDSUITE),
+        "instructions-drmemtrace" => drmemtrace(path),
         "frames" => frames(path),
         other => panic!("no family {other}"),
     }

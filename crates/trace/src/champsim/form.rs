@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use super::Record;
+use crate::drmemtrace::is_drmemtrace;
 use crate::error::{Problem, TraceError};
 
 /// Records that are looked at.
@@ -138,6 +139,9 @@ pub(super) fn layout(
     let wrong = |at: usize, why: String| Err(TraceError::at(at as u64, Problem::Import(why)));
     if let Some(other) = halfwink_inputs::look(&head) {
         return wrong(0, other.to_string());
+    }
+    if is_drmemtrace(&head) {
+        return wrong(0, "these are drmemtrace entries: --format drmemtrace".to_owned());
     }
     let cloudsuite = CLOUDSUITE.into_iter().find(|layout| layout.fits(&head));
     match form {

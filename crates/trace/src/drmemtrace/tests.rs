@@ -6,20 +6,21 @@ use crate::source::Address;
 use crate::Compression;
 use halfwink_units::{Asid, PhysAddr, VirtAddr};
 
-const USER: u64 = 0x40_0000;
-const KERNEL: u64 = 0xffff_ffff_8100_0000;
-const ALL: DrmemtraceOptions = DrmemtraceOptions { kernel: true, cpu: None, limit: None };
+pub(super) const USER: u64 = 0x40_0000;
+pub(super) const KERNEL: u64 = 0xffff_ffff_8100_0000;
+pub(super) const ALL: DrmemtraceOptions =
+    DrmemtraceOptions { kernel: true, cpu: None, limit: None };
 
 /// A trace of x86 code, written block by block.
-struct Script(TraceWriter<Vec<u8>>);
+pub(super) struct Script(TraceWriter<Vec<u8>>);
 
 impl Script {
-    fn new() -> Script {
+    pub(super) fn new() -> Script {
         let header = Header::new("test", "a test", CodeForm::Bytes);
         Script(TraceWriter::create(Vec::new(), &header, 1).unwrap())
     }
 
-    fn block(&mut self, pc: u64, bytes: &[u8], lengths: &[u8]) -> BlockId {
+    pub(super) fn block(&mut self, pc: u64, bytes: &[u8], lengths: &[u8]) -> BlockId {
         let (pc, phys, phys_next_page) = (VirtAddr(pc), PhysAddr(pc & 0xfff), PhysAddr(0x1000));
         let kernel = pc.is_kernel_half();
         let def =
@@ -27,20 +28,23 @@ impl Script {
         self.0.define_block(&def).unwrap()
     }
 
-    fn run(&mut self, block: BlockId, executed: u16, accesses: &[RawAccess]) {
+    pub(super) fn run(&mut self, block: BlockId, executed: u16, accesses: &[RawAccess]) {
         self.0.run(block, executed, accesses).unwrap();
     }
 
-    fn event(&mut self, event: Event) {
+    pub(super) fn event(&mut self, event: Event) {
         self.0.event(&event).unwrap();
     }
 
-    fn file(self) -> TraceFile {
+    pub(super) fn file(self) -> TraceFile {
         TraceFile::from_bytes(self.0.finish().unwrap().1).unwrap()
     }
 }
 
-fn exported(file: &TraceFile, options: DrmemtraceOptions) -> (DrmemtraceCounts, Vec<Entry>) {
+pub(super) fn exported(
+    file: &TraceFile,
+    options: DrmemtraceOptions,
+) -> (DrmemtraceCounts, Vec<Entry>) {
     let mut bytes = Vec::new();
     let done = export_drmemtrace(file, options, &mut bytes, Compression::Raw).unwrap();
     assert_eq!(bytes.len() % ENTRY_BYTES, 0);
@@ -66,7 +70,7 @@ fn markers(which: u16, entries: &[Entry]) -> Vec<u64> {
 }
 
 /// A loop of user code that an interrupt hits behind its branch, and a system call.
-fn whole_system() -> TraceFile {
+pub(super) fn whole_system() -> TraceFile {
     let mut s = Script::new();
     // mov rax,[rbx]; jne -5
     let again = s.block(USER, &[0x48, 0x8b, 0x03, 0x75, 0xfb], &[3, 2]);
