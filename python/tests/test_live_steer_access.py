@@ -301,15 +301,17 @@ def test_logrotate_loses_no_line(tmp_path: Path, pair: tuple[Recorder, Recorder]
     assert f"opened access log {file} again" in said
 
 
+@pytest.mark.parametrize("kind", ["halfwink-steer", "halfwink live steer"])
 def test_signals_without_an_access_log_change_nothing(
-    tmp_path: Path, pair: tuple[Recorder, Recorder]
+    tmp_path: Path, pair: tuple[Recorder, Recorder], kind: str
 ):
     path = describe(tmp_path, *(r.address for r in pair))
-    with started("halfwink-steer", tmp_path, path) as process:
+    with started(kind, tmp_path, path) as process:
+        address = listening(tmp_path, "listening at")
         for name in ("SIGUSR1 changes nothing", "SIGUSR2 changes nothing"):
             process.send_signal(getattr(signal, name.split()[0]))
-            wait_until(lambda name=name: name in heard(tmp_path))
-        assert status(get(listening(tmp_path, "listening at"))) == 200
+            wait_until(lambda name=name: name in " ".join(heard(tmp_path).split()))
+        assert status(get(address)) == 200
     with signals() as asked:
         signal.raise_signal(signal.SIGUSR1)
         asked.wait(60)

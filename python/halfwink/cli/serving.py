@@ -105,6 +105,7 @@ class Asked:
         self.stop = False
         self.reload = False
         self.reopen = False
+        self.nothing = False
         self._heard, self.bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def wait(self, seconds: float) -> None:
@@ -215,6 +216,9 @@ def _run(
         if asked.reopen:
             asked.reopen = False
             _reopen(program)
+        if asked.nothing:
+            asked.nothing = False
+            say("SIGUSR2 changes nothing; SIGHUP reloads")
         for number, (every, look) in enumerate(looks):
             if time.monotonic() >= due[number]:
                 due[number] += every
@@ -265,8 +269,8 @@ def _reopen(program: LiveProgram) -> None:
 
 @contextmanager
 def signals() -> Generator[Asked]:
-    """SIGTERM and SIGINT ask to stop, SIGHUP to reload, SIGUSR1 to open logs again, while the
-    context lasts."""
+    """SIGTERM and SIGINT ask to stop, SIGHUP to reload, SIGUSR1 to open logs again, SIGUSR2 for
+    nothing, while the context lasts."""
     asked = Asked()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -278,8 +282,12 @@ def signals() -> Generator[Asked]:
     def reopen(_number: int, _frame: FrameType | None) -> None:
         asked.reopen = True
 
+    def ignore(_number: int, _frame: FrameType | None) -> None:
+        asked.nothing = True
+
     handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
-    handlers[signal.SIGUSR1] = reopen
+    # Their defaults end the process, and with it what it forwards.
+    handlers |= {signal.SIGUSR1: reopen, signal.SIGUSR2: ignore}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     # Whichever thread the kernel picks, the pipe is written to: no signal is slept over.
     bell = signal.set_wakeup_fd(asked.bell, warn_on_full_buffer=False)
