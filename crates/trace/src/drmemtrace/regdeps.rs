@@ -121,6 +121,20 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_over_an_array_does_not_wait_for_itself_to_load() {
+        // add rax, [rbx]: what is written is no part of the address.
+        let header = 1 | 2 << 4 | 1 << 8 | (1 << 1 | 1 << 8) << 10_u32;
+        let mut bytes = u32::to_le_bytes(header).to_vec();
+        bytes.extend([8, 2, 2, 3 + 2]);
+        assert_eq!(decode(&bytes).unwrap().address, RegSet::gpr(3));
+        // mov rax, [rax]: but for lack of another it is.
+        let header = 1 | 1 << 4 | (1 << 1 | 1 << 6) << 10_u32;
+        let mut bytes = u32::to_le_bytes(header).to_vec();
+        bytes.extend([8, 2, 2, 0]);
+        assert_eq!(decode(&bytes).unwrap().address, RegSet::gpr(0));
+    }
+
+    #[test]
     fn vectors_flags_and_nothing() {
         // addpd xmm1, xmm0, then a conditional branch, then a nop.
         let header = 1 | 2 << 4 | (1 | 1 << 4 | 1 << 8) << 10_u32;
