@@ -60,7 +60,7 @@ class IdleCounters:
             file does not tell.
         package_pct: share of the time that packages slept, in per cent, if hardware counted it.
         notes: sentences about what was left out.
-        untold: what this format does not tell, as the beginning of a sentence.
+        untold: beginning of the sentence about the limits of this format.
     """
 
     file: str
@@ -115,7 +115,7 @@ class IdleCounters:
         return lines
 
     def _idle(self) -> Iterable[str]:
-        """What the CPUs' shares say of each, and of all at once."""
+        """Yields the idle share of the CPUs, and bounds for all of them at once."""
         bounds, mean = self.all_idle_pct(), self.mean_idle_pct()
         if bounds is None or mean is None:
             return

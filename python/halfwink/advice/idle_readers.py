@@ -29,7 +29,7 @@ def counters(text: str, file: str) -> IdleCounters | None:
     """Reads counters of sysfs, turbostat, powertop or node_exporter; none if the text has none.
 
     Raises:
-        HalfwinkError: it is from one of them, and no CPU's counters are whole.
+        HalfwinkError: the text is of one of these tools, and no CPU has whole counters.
     """
     lines = text.splitlines()
     for read in (_sysfs, _node_exporter, _powertop, _turbostat):
