@@ -255,52 +255,6 @@ def test_many_bad_lines_are_refused_and_can_be_left_out(busy: Path):
     assert any("200 lines that cannot be read" in line for line in found.sentences())
 
 
-SYSFS = """\
-/sys/devices/system/cpu/cpu0/cpuidle/state0/name:POLL
-/sys/devices/system/cpu/cpu0/cpuidle/state0/usage:100
-/sys/devices/system/cpu/cpu0/cpuidle/state0/time:1000
-/sys/devices/system/cpu/cpu0/cpuidle/state0/above:0
-/sys/devices/system/cpu/cpu0/cpuidle/state0/below:40
-/sys/devices/system/cpu/cpu0/cpuidle/state1/name:C6
-/sys/devices/system/cpu/cpu0/cpuidle/state1/usage:300
-/sys/devices/system/cpu/cpu0/cpuidle/state1/time:99000
-/sys/devices/system/cpu/cpu0/cpuidle/state1/above:90
-/sys/devices/system/cpu/cpu0/cpuidle/state1/below:0
-/sys/devices/system/cpu/cpu1/cpuidle/state1/usage:100
-/sys/devices/system/cpu/cpu1/cpuidle/state1/time:100000
-/sys/devices/system/cpu/cpu1/cpuidle/state1/above:10
-/sys/devices/system/cpu/cpu1/cpuidle/state1/below:0
-"""
-TURBOSTAT = """\
-Core\tCPU\tAvg_MHz\tBusy%\tPOLL\tC1\tC6\tPOLL+\tC1+\tC1-\tC6-\tPOLL%\tC1%\tC6%\tCPU%c6
--\t-\t100\t5.00\t10\t200\t400\t5\t50\t1\t300\t0.10\t20.00\t60.00\t55.00
-0\t0\t100\t5.00\t5\t100\t100\t3\t25\t1\t100\t0.10\t20.00\t60.00\t55.00
-1\t1\t100\t5.00\t5\t100\t300\t2\t25\t0\t200\t0.10\t20.00\t60.00\t55.00
-"""
-
-
-def test_counters_say_how_often_the_kernel_was_wrong(halfwink: Halfwink, tmp_path: Path):
-    file = tmp_path / "sysfs.txt"
-    file.write_text(SYSFS)
-    done = halfwink("idle", str(file))
-    assert done.status == 0
-    assert done.err == "read as cpuidle counters of sysfs, 2 CPUs; no idle times\n"
-    # 100 of 500 stays were too deep, all of them in C6, and 40 too shallow.
-    text = " ".join(done.out.split())
-    assert "too deep a state in 20.0 % of 500 stays, too shallow a one in 8.0 %" in text
-    assert "most of that is C6, wrong in 25 % of its stays" in text
-    assert "C6 has 99.5 % of the idle time, 49" in text
-    counters = halfwink("idle", str(file), "--json").rows("counters")
-    assert [row["seconds"] for row in counters] == pytest.approx([1e-3, 0.199])
-    assert [row["rejected"] for row in counters] == [None, None]
-    file.write_text(TURBOSTAT)
-    done = halfwink("idle", str(file), "--json")
-    rows = {row["state"]: row for row in done.rows("counters")}
-    assert (rows["C6"]["stays"], rows["C6"]["deep"], rows["C6"]["shallow"]) == (400, 300, 0)
-    assert (rows["C1"]["stays"], rows["C1"]["deep"], rows["C1"]["shallow"]) == (200, 1, 50)
-    assert rows["C6"]["share_pct"] == pytest.approx(100 * 60 / 80.1)
-
-
 def test_watch_is_recorded_and_read(halfwink: Halfwink, tmp_path: Path):
     words = ["live", "idle", "--record", "gaps.csv", "--json", "--seconds", "0.5"]
     done = halfwink(*words)

@@ -28,6 +28,9 @@ pub struct Tally {
     pub waited_ps: Vec<u128>,
     /// The longest wait, by machine.
     pub longest_wait: Vec<Time>,
+    /// Time from arrival until service begins, on all machines; of a request that came anew, each
+    /// time.
+    pub waits: Histogram,
     /// Time from arrival until the request is done.
     pub latency: Histogram,
     /// Latencies one by one, in seconds, if a caller collects them.
@@ -47,6 +50,7 @@ impl Tally {
             losses: vec![0; machines],
             waited_ps: vec![0; machines],
             longest_wait: vec![Time::ZERO; machines],
+            waits: Histogram::default(),
             latency: Histogram::default(),
             one_by_one: None,
         }
@@ -70,6 +74,7 @@ impl Tally {
             self.waited_ps[side] += other.waited_ps[side];
             self.longest_wait[side] = self.longest_wait[side].max(other.longest_wait[side]);
         }
+        self.waits.add(&other.waits);
         self.latency.add(&other.latency);
     }
 }
@@ -356,6 +361,7 @@ impl<'a> Server<'a> {
             tally.waited_ps[side.index()] += u128::from(waited.0);
             let longest = &mut tally.longest_wait[side.index()];
             *longest = (*longest).max(waited);
+            tally.waits.record(waited);
             machine.serve(now, request, span);
         }
     }

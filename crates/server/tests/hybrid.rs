@@ -63,6 +63,9 @@ fn a_short_day_by_hand() {
     assert_eq!(run.tally.sent, [1, 2]);
     assert_eq!(run.finished(), 3);
     assert_eq!(run.tally.waited_ps, [0, (5 + 6) * 1_000_000_000]);
+    let waits = &run.tally.waits;
+    assert_eq!((waits.count(), waits.quantile(0.0)), (3, Some(Time::ZERO)));
+    assert_eq!(waits.max(), Some(Time::ns(6_000_000)));
     let mean = run.tally.latency.mean().unwrap().as_ns() / 1e6;
     assert!((mean - (30.0 + 15.0 + 16.0) / 3.0).abs() < 1e-9, "{mean}");
     let [small, big] = &run.machines[..] else { panic!("a pair") };

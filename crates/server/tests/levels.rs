@@ -63,6 +63,9 @@ fn ladder_under_exponential_gaps_draws_and_delays_as_computed() {
         let mean = delay / (1.0 + rate * waking_s);
         let found = run.tally.latency.mean().unwrap().as_s();
         assert!((found / mean - 1.0).abs() < 0.03, "{found} of {mean}");
+        // Service takes no time here, so the waits are all of it.
+        let waits = run.tally.waits.mean().unwrap().as_s();
+        assert!((waits / found - 1.0).abs() < 1e-6, "{waits} of {found}");
     }
 }
 
@@ -102,6 +105,16 @@ fn requests_beyond_end_of_time_are_refused() {
     let (arrivals, options) = (Arrivals::Poisson { rate: 0.001 }, Options::requests(20_000, 7));
     let error = simulate(&model, &service, &arrivals, policy, options).unwrap_err().to_string();
     assert!(error.contains("requests take over 107 days, expected fewer requests"), "{error}");
+    // The number that it names works, also under another seed.
+    let (_, number) = error.rsplit_once("`--set requests=").unwrap();
+    let fewer: u64 = number.trim_end_matches('`').parse().unwrap();
+    assert_eq!(fewer, 8_000, "0.001 a second are 9,224 in 107 days");
+    for seed in [7, 8, 9] {
+        let policy = Box::new(SleepTimer::new(SleepTimerParameters::power_nap()));
+        let options = Options::requests(fewer, seed);
+        let run = simulate(&model, &service, &arrivals, policy, options).unwrap();
+        assert_eq!(run.tally.latency.count(), fewer - fewer / 10);
+    }
 }
 
 #[test]

@@ -21,7 +21,8 @@ from typing import Any
 import polars as pl
 
 from halfwink import _core
-from halfwink.advice.idle_counters import IdleCounters, counters
+from halfwink.advice.idle_counters import IdleCounters
+from halfwink.advice.idle_readers import counters
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.inputs import read_text
 from halfwink.library import root

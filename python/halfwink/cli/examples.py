@@ -32,6 +32,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "idle": (
         ("gaps.txt", "of perf record -a -e power:cpu_idle, then perf script > gaps.txt"),
         ("gaps.csv -m zen4-96 -t teo,c6a --p99 50us", "two policies, and a latency limit to set"),
+        ("power.csv", "of powertop --csv: what counters tell, and what they do not"),
     ),
     "run": (
         ("gating -o out", "a study that comes along; the same line goes on"),

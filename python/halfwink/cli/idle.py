@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from halfwink.advice import idle_gaps
-from halfwink.advice.idle_counters import IdleCounters, counters
+from halfwink.advice.idle_counters import IdleCounters
 from halfwink.advice.idle_gaps import BEST, RECORDED, IdleGaps, short_time
+from halfwink.advice.idle_readers import counters
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_sentences, print_table, print_tables, say
@@ -49,7 +50,7 @@ def idle(
     file
         Text of power:cpu_idle (perf script, trace-cmd report, ftrace, idlestat), CSV with the
         columns cpu,begin_us,end_us, or - for standard input; packed by gz, xz, zst or bz2. Of
-        counters (sysfs, turbostat) it says how often the kernel chose wrongly, and no more.
+        counters (sysfs, turbostat, powertop --csv, node_exporter) it says what they tell.
     machine
         Server of today (golden-cove-56, zen4-96, neoverse-v2-96), or a TOML file.
     technique
@@ -140,18 +141,24 @@ def _print_counters(found: IdleCounters) -> None:
             "stays": state.stays,
             "share_pct": found.share_pct(state),
             "seconds": state.seconds,
+            "stay_us": state.stay_us,
             "deep": state.deep,
             "shallow": state.shallow,
             "rejected": state.rejected,
         }
         for state in found.states
     ]
-    facts = {
+    facts: dict[str, Any] = {
         "file": found.file,
         "format": found.format,
         "cpus": found.cpus,
         "measured": ["stays", "time"],
     }
+    if (bounds := found.all_idle_pct()) is not None:
+        facts["idle_pct"] = found.mean_idle_pct()
+        facts["all_idle_least_pct"], facts["all_idle_most_pct"] = bounds
+    if found.package_pct is not None:
+        facts["package_asleep_pct"] = found.package_pct
     print_tables("idle", {"counters": rows}, facts, found.sentences())
 
 
@@ -164,14 +171,15 @@ def _show_counters(found: IdleCounters, *, json: bool, quiet: bool) -> None:
     rows = [
         [
             state.name,
-            f"{state.stays:,}",
+            "-" if state.stays is None else f"{state.stays:,}",
             fixed(found.share_pct(state), 1),
+            "-" if state.stay_us is None else wording.duration(state.stay_us),
             fixed(state.wrong_pct("deep"), 1),
             fixed(state.wrong_pct("shallow"), 1),
         ]
         for state in found.states
     ]
-    heads = ["stays", "of idle time %", "too deep %", "too shallow %"]
+    heads = ["stays", "of idle time %", "mean stay", "too deep %", "too shallow %"]
     print_table([("state", "left"), *((head, "right") for head in heads)], rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from halfwink.schemas.parts import (
+    COUNT,
     INTEGER,
     NOTE,
     NUMBER,
@@ -50,7 +51,8 @@ TABLES = {
         "what each idle policy would have made of recorded idle times, or counters of idle states",
         part(
             "length_s? all_idle_pct? all_idle_us? to_task_pct? kernel_shallow? kernel_deep? "
-            "bad_lines? lost_events? broken_gaps? cut_gaps? basis?",
+            "bad_lines? lost_events? broken_gaps? cut_gaps? basis? package_asleep_pct? "
+            "all_idle_least_pct? all_idle_most_pct?",
             file=TEXT.called("File of the recording."),
             format=TEXT.called("Format that the file was read as."),
             cpus=INTEGER.called("CPUs with gaps, or CPUs that were counted."),
@@ -58,7 +60,7 @@ TABLES = {
             today=TEXT.called("Policy to set, of those that can be had today.").optional(),
             limit_us=NUMBER.called("Latency limit to set; null if none is advised.").optional(),
             gaps=INTEGER.called("Gaps of the recording.").optional(),
-            idle_pct=REAL.called("Share of the CPUs' time in gaps.").optional(),
+            idle_pct=REAL.called("Share of the CPUs' time in gaps, or in idle states.").optional(),
             gap_us=NUMBER.listed()
             .called("Mean, median and 99th percentile of the gaps.")
             .optional(),
@@ -83,9 +85,11 @@ TABLES = {
             gaps=INTEGER.called("Gaps in which the kernel chose the state."),
         ).optional(),
         counters=part(
-            "stays share_pct deep shallow rejected",
+            "share_pct deep shallow rejected",
+            stays=COUNT.called("Entries into the state on all CPUs; null if not counted."),
             state=TEXT.called("Name of the state in the kernel."),
             seconds=NUMBER.called("Time in the state; null if the file has shares alone."),
+            stay_us=NUMBER.called("Mean length of a stay; null if the file does not tell."),
         ).optional(),
     ),
     "pdn": tables(

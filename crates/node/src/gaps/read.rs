@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use halfwink_units::Time;
+use memchr::memmem::Finder;
 
 use super::{Cpu, Gap, Recording};
 
 /// `PWR_EVENT_EXIT`: the CPU leaves its idle state.
 const EXIT: u64 = u32::MAX as u64;
-/// Longest line that is read; longer ones are no events.
-const LONGEST_LINE: u64 = 1 << 16;
+/// Longest line that is read, in bytes; of a longer one its beginning is.
+const LONGEST_LINE: usize = 1 << 16;
 /// Longest recording, in nanoseconds: about a hundred days, which picoseconds hold.
 const LONGEST_NS: u64 = 9_000_000_000_000_000;
 /// CPUs of a recording at most.
@@ -48,34 +49,64 @@ pub enum ReadError {
 /// # Errors
 /// If it cannot be read, or holds no gap.
 pub fn read(mut input: impl BufRead) -> Result<Recording, ReadError> {
+    read_lines(&mut input)
+}
+
+/// Reads without a type parameter, so that it is compiled here, where loops are optimised, and not
+/// in the crate that calls it.
+fn read_lines(input: &mut dyn BufRead) -> Result<Recording, ReadError> {
     let mut reader = Reader::default();
-    let mut line = Vec::new();
+    // The beginning of a line whose end is not in the buffer.
+    let mut begun: Vec<u8> = Vec::new();
     loop {
-        line.clear();
-        let read = io::Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut line)?;
-        if read == 0 {
+        let buffer = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            found => found?,
+        };
+        if buffer.is_empty() {
             break;
         }
-        reader.line += 1;
-        if !line.ends_with(b"\n") && read as u64 == LONGEST_LINE {
-            skip_line(&mut input)?;
+        let (read, mut rest) = (buffer.len(), buffer);
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            if begun.is_empty() {
+                reader.line(&rest[..end])?;
+            } else {
+                begin(&mut begun, &rest[..end]);
+                reader.line(&begun)?;
+                begun.clear();
+            }
+            rest = &rest[end + 1..];
         }
-        reader.take(line.trim_ascii())?;
+        begin(&mut begun, rest);
+        input.consume(read);
+    }
+    if !begun.is_empty() {
+        reader.line(&begun)?;
     }
     reader.finish()
 }
 
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let rest = input.fill_buf()?;
-        let end = rest.iter().position(|&byte| byte == b'\n');
-        let (used, is_over) = match end {
-            Some(at) => (at + 1, true),
-            None => (rest.len(), rest.is_empty()),
-        };
-        input.consume(used);
-        if is_over {
-            return Ok(());
+/// Adds to the beginning of a line, of which no more is kept than is read.
+fn begin(begun: &mut Vec<u8>, part: &[u8]) {
+    let room = LONGEST_LINE.saturating_sub(begun.len());
+    begun.extend_from_slice(&part[..part.len().min(room)]);
+}
+
+/// Searches that every line is read by. Preparing one costs as much as searching a line.
+struct Words {
+    idle: Finder<'static>,
+    switch: Finder<'static>,
+    lost: Finder<'static>,
+    dropped: Finder<'static>,
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words {
+            idle: Finder::new(b"cpu_idle"),
+            switch: Finder::new(b"sched_switch:"),
+            lost: Finder::new(b"LOST"),
+            dropped: Finder::new(b"EVENTS DROPPED"),
         }
     }
 }
@@ -107,6 +138,7 @@ struct Columns {
 
 #[derive(Default)]
 struct Reader {
+    words: Words,
     line: u64,
     format: Option<&'static str>,
     columns: Option<Columns>,
@@ -126,13 +158,18 @@ struct Reader {
 }
 
 impl Reader {
+    fn line(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        self.line += 1;
+        self.take(line[..line.len().min(LONGEST_LINE)].trim_ascii())
+    }
+
     fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
         if let Some(columns) = self.columns.take() {
             self.row(&columns, line);
             self.columns = Some(columns);
             return Ok(());
         }
-        if let Some(at) = memchr::memmem::find(line, b"cpu_idle") {
+        if let Some(at) = self.words.idle.find(line) {
             let rest = &line[at + b"cpu_idle".len()..];
             if let Some(fields) = rest.strip_prefix(b":") {
                 self.events += 1;
@@ -145,12 +182,10 @@ impl Reader {
                 self.miss(fields);
                 return Ok(());
             }
-        } else if let Some(at) = memchr::memmem::find(line, b"sched_switch:") {
+        } else if let Some(at) = self.words.switch.find(line) {
             self.switched(&line[..at], &line[at..]);
             return Ok(());
-        } else if memchr::memmem::find(line, b"LOST").is_some()
-            || memchr::memmem::find(line, b"EVENTS DROPPED").is_some()
-        {
+        } else if self.words.lost.find(line).is_some() || self.words.dropped.find(line).is_some() {
             self.lost(line);
             return Ok(());
         }
@@ -188,8 +223,13 @@ impl Reader {
             self.format = Some(if by_perf { "perf script" } else { "ftrace" });
         }
         let at = self.since(stamp(before)?)?;
-        let state = field(fields, b"state=")?;
-        let cpu = field(fields, b"cpu_id=").filter(|&cpu| cpu < MOST_CPUS)?;
+        let (state, cpu) = match state_and_cpu(fields) {
+            Some(both) => both,
+            None => (field(fields, b"state=")?, field(fields, b"cpu_id=")?),
+        };
+        if cpu >= MOST_CPUS {
+            return None;
+        }
         let open = self.cpus.entry(cpu as u32).or_default();
         if open.last.is_some_and(|last| at < last) {
             // The clock stepped back, or the lines are not in order.
@@ -423,12 +463,22 @@ fn cpu_of(before: &[u8]) -> Option<u32> {
     u32::try_from(number(&before[begin + 1..end])?).ok()
 }
 
+/// State and CPU where they stand as recorders write them: ` state=1 cpu_id=3`.
+fn state_and_cpu(fields: &[u8]) -> Option<(u64, u64)> {
+    let (state, rest) = digits(fields.trim_ascii_start().strip_prefix(b"state=")?);
+    let (cpu, _) = digits(rest.strip_prefix(b" cpu_id=")?);
+    Some((number(state)?, number(cpu)?))
+}
+
+/// Splits digits at the beginning off.
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    text.split_at(text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len()))
+}
+
 /// The number behind a name.
 fn field(fields: &[u8], name: &[u8]) -> Option<u64> {
     let at = memchr::memmem::find(fields, name)? + name.len();
-    let rest = &fields[at..];
-    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-    number(&rest[..end])
+    number(digits(&fields[at..]).0)
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

@@ -76,7 +76,7 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 30] = [
+const OWN: [Head; 31] = [
     real("load_pct"),
     integer("seed"),
     integer("servers"),
@@ -95,6 +95,7 @@ const OWN: [Head; 30] = [
     real("latency_p999_us"),
     real("latency_max_us"),
     real("queued_us"),
+    real("queued_p99_us"),
     real("big_share"),
     real("big_asleep_pct"),
     real("wakes_per_s"),
@@ -379,7 +380,7 @@ impl ServerJob {
         let [power_low, power_high] = ends(precision.and_then(|p| interval(p.power_w, 1.0)));
         let known = self.is_to_be_accurate && self.read.arrivals.rate() > 0.0;
         let known = known.then(|| word(precision.is_some_and(|p| p.reached)));
-        let own: [Value; 16] = [
+        let own: [Value; 17] = [
             (done as f64 / seconds).into(),
             (energy_j / seconds).into(),
             power_low,
@@ -388,6 +389,7 @@ impl ServerJob {
             at(0.999).into(),
             us(tally.latency.max()).into(),
             (waited_ps as f64 * 1e-6 / tally.arrived.max(1) as f64).into(),
+            us(tally.waits.quantile(0.99)).into(),
             big_share(tally, run.set).into(),
             run.big_asleep_pct().into(),
             run.wakes_per_s().into(),
@@ -441,7 +443,7 @@ impl ServerJob {
         }
         .cells();
         let real = || Value::Missing(Kind::Real);
-        let own: [Value; 16] = [
+        let own: [Value; 17] = [
             (year.requests / year.duration_s).into(),
             year.power_w().into(),
             real(),
@@ -449,6 +451,7 @@ impl ServerJob {
             at(0.5).into(),
             at(0.999).into(),
             at(1.0).into(),
+            real(),
             real(),
             real(),
             real(),
