@@ -94,10 +94,10 @@ impl Scene {
             Action::Abandon { service } => {
                 self.window.take_if(|open| *open == service);
             }
-            Action::Intersect { set, .. } | Action::Unite { set, .. } | Action::Discard { set } => {
-                if !self.dumps.remove(&set.0) {
-                    return Err(format!("named the dump {}, which is not kept", set.0));
-                }
+            Action::Intersect { set, .. } | Action::Unite { set, .. } | Action::Discard { set }
+                if !self.dumps.remove(&set.0) =>
+            {
+                return Err(format!("named the dump {}, which is not kept", set.0));
             }
             Action::Subtract { service } | Action::Build { service } => {
                 let lines = dice.below(1 << 12) as u32;
