@@ -6,14 +6,19 @@ from dataclasses import dataclass
 
 from halfwink.policies import (
     US,
+    Circuits,
     Completion,
     Gating,
     Offload,
+    Parameter,
+    Preheat,
     Scaling,
     Steering,
+    circuits,
     completion,
     gating,
     offload,
+    preheat,
     scaling,
     steering,
 )
@@ -185,3 +190,72 @@ class Issuer(Completion):
                 return completion.Rest(cpu, completion.Kind.HALT_C1)
             case _:
                 return None
+
+
+class Jukebox(Preheat):
+    """Replays what the last request of a service missed, and records this one."""
+
+    events = (preheat.Arrived, preheat.Idle, preheat.Built, preheat.Loaded)
+
+    def on_start(self, start: preheat.Start) -> None:
+        self.runs: list[int] = []
+        self.recorded: list[int] = []
+        self.building: set[int] = set()
+        self.ready: set[int] = set()
+        self.loading: set[int] = set()
+
+    def on_event(self, now: int, event: preheat.Event) -> list[preheat.Action]:
+        match event:
+            case preheat.Arrived(port) if port not in self.runs:
+                return self.arrived(port)
+            case preheat.Idle():
+                built, self.recorded, self.runs = self.recorded, [], []
+                self.building |= set(built)
+                return [preheat.Build(port) for port in built]
+            case preheat.Built(service, lines):
+                self.building.discard(service)
+                if lines > 0:
+                    self.ready.add(service)
+            case preheat.Loaded(service):
+                self.loading.discard(service)
+            case _:
+                pass
+        return []
+
+    def arrived(self, port: int) -> list[preheat.Action]:
+        actions: list[preheat.Action] = []
+        self.runs.append(port)
+        if port in self.ready and port not in self.loading:
+            self.loading.add(port)
+            actions.append(preheat.Load(port, cores=0, order=preheat.Order.FIRST_USE))
+        if port not in self.building:
+            if port not in self.recorded:
+                self.recorded.append(port)
+            actions.append(preheat.Record(port, preheat.Recorded.MISSES))
+        return actions
+
+
+class RoundRobin(Circuits):
+    """Each host's turn to send to each other."""
+
+    events = (circuits.Next, circuits.Lost, circuits.Back)
+    day_us = Parameter(123.5, least=1e-3, most=1e9, unit="us", title="length of a day")
+
+    def on_start(self, start: circuits.Start) -> None:
+        self.hosts = start.hosts
+        self.lost: set[int] = set()
+
+    def on_event(self, now: int, event: circuits.Event) -> list[circuits.Action]:
+        match event:
+            case circuits.Next(plane, slot):
+                shift = 1 + slot % (self.hosts - 1)
+                pairs = [(host, (host + shift) % self.hosts) for host in range(self.hosts)]
+                joined = [circuits.Join(plane, *p) for p in pairs if self.lost.isdisjoint(p)]
+                return [*joined, circuits.Day(plane, int(self.day_us * US))]
+            case circuits.Lost(host):
+                self.lost.add(host)
+            case circuits.Back(host):
+                self.lost.discard(host)
+            case _:
+                pass
+        return []

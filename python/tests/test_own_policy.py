@@ -56,6 +56,13 @@ OTHERS = {
         "single-thread",
         "latency_mean_us",
     ),
+    "preheat": (
+        ["-w", "preheat", "nginx-2016@100", "--set", "requests=200"],
+        "cores=1",
+        "wake-only",
+        "load_us",
+    ),
+    "circuits": (["-w", "fabric", "all-to-all"], "day_us=200", "static-circuits", "host_gbps"),
 }
 
 
@@ -113,16 +120,17 @@ def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(
     assert (tmp_path / "my-gate" / "Makefile").exists()
     texts = [p.read_text() for p in (tmp_path / "my-gate").rglob("*") if p.is_file()]
     assert not any(re.search("@[A-Z]+@", text) for text in texts)
+    *others, last = families()
     for words, line in (
         (["my-gate"], "is there already, expected a new folder"),
         (["../my-gate"], "expected up to 40 small letters, digits and hyphens"),
         (
             ["other", "--family", "flying"],
-            "family `flying`: expected completion, gating, offload, scaling or steering",
+            "family `flying`: expected " + " or ".join([", ".join(others), last]),
         ),
         (
             ["other", "--family", "common"],
-            "family `common`: expected completion, gating, offload, scaling or steering",
+            "family `common`: expected " + " or ".join([", ".join(others), last]),
         ),
     ):
         done = halfwink("new-policy", *words)

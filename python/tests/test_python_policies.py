@@ -37,6 +37,12 @@ TWINS = {
         {"world": "chip", "instructions": 200_000},
     ),
     "issuer": (policy_twins.Issuer, "random-read@8", {"world": "storage"}),
+    "jukebox": (
+        policy_twins.Jukebox,
+        "nginx-2016@100",
+        {"world": "preheat", "set": {"requests": 200}},
+    ),
+    "round-robin": (policy_twins.RoundRobin, "all-to-all", {"world": "fabric"}),
 }
 
 
@@ -62,6 +68,8 @@ def test_class_keeps_the_laws_of_its_family():
         policy_twins.L3fwdPause,
         policy_twins.OsAlways,
         policy_twins.Issuer,
+        policy_twins.Jukebox,
+        policy_twins.RoundRobin,
     ):
         laws = hw.check_policy(own, seeds=60)
         assert [law.law for law in laws if not law.is_kept] == []
@@ -86,6 +94,8 @@ def test_written_file_is_checked_compared_and_replayed(halfwink, tmp_path: Path,
         "steering": (["-w", "server", "count@30", "--set", "requests=2000"], "threshold=8"),
         "offload": (["-w", "chip", "syscalls", "-n", "200000"], "threshold=5"),
         "completion": (["-w", "storage", "random-read@8"], "waiting=0"),
+        "preheat": (["-w", "preheat", "nginx-2016@100", "--set", "requests=200"], "cores=1"),
+        "circuits": (["-w", "fabric", "all-to-all"], "day_us=200"),
     }[family]
     chosen = f"./my_own.py,./my_own.py:{setting}"
     done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")

@@ -2,7 +2,7 @@
 //! line or plays on, and what it requests is read as it was written.
 
 use halfwink_policy::record::{Fields, Record, FIELDS};
-use halfwink_policy::{completion, gating, offload, scaling, steering};
+use halfwink_policy::{circuits, completion, gating, offload, preheat, scaling, steering};
 use halfwink_policy_module::{translated, Family, ACTIONS, FIRST_EVENT, MORE, START};
 
 /// Events that a module is told of.
@@ -43,6 +43,8 @@ pub fn run(bytes: &[u8]) {
             comes_back::<steering::Action>(number, &fields);
             comes_back::<completion::Action>(number, &fields);
             comes_back::<offload::Action>(number, &fields);
+            comes_back::<preheat::Action>(number, &fields);
+            comes_back::<circuits::Action>(number, &fields);
         }
     }
 }

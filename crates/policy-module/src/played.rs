@@ -21,6 +21,10 @@ pub const FIRST_EVENT: u64 = 2;
 /// Number of the call that fetches the actions which did not fit into the block.
 pub const MORE: u64 = u64::MAX;
 
+/// Most calls at one time: 511 racks, the most that a module can join, have fewer pairs between
+/// which something may wait.
+const MOST_AT_ONCE: u32 = 1 << 18;
+
 /// A module that was read.
 pub(crate) struct Opened {
     /// The path, as the user named it.
@@ -88,6 +92,8 @@ pub(crate) struct Played<T: Told> {
     timer: Option<Time>,
     requested: VecDeque<T::Action>,
     calls: i64,
+    /// Time of the last call, and calls at it.
+    at: (Time, u32),
 }
 
 impl<T: Told> Played<T> {
@@ -106,6 +112,7 @@ impl<T: Told> Played<T> {
             timer: None,
             requested: VecDeque::with_capacity(ACTIONS),
             calls: 0,
+            at: (Time::ZERO, 0),
         };
         match module.code.start(module.about.family) {
             Ok(mut instance) => {
@@ -128,6 +135,12 @@ impl<T: Told> Played<T> {
     fn call(&mut self, now: Time, event: u64, fields: &[u64]) {
         let Some(instance) = &mut self.instance else { return };
         self.calls += 1;
+        self.at = (now, if now == self.at.0 { self.at.1 + 1 } else { 1 });
+        if self.at.1 > MOST_AT_ONCE {
+            // Its world answers at once, and would do so for ever.
+            let problem = "asked again and again at one time, expected time to pass";
+            return self.fail(now, event, problem);
+        }
         if let Err(problem) =
             instance.call(now.0, event, fields).and_then(|()| self.take(now, event))
         {

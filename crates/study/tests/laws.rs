@@ -29,7 +29,9 @@ fn shipped_policies_keep_laws_of_their_family() {
     for technique in techniques() {
         let world = match technique.make {
             Make::Gating(row) if row.segregation.is_none() && row.plan != Plan::Profiled => "chip",
+            Make::Circuits(_) => technique.worlds[0],
             Make::Completion(_) => "storage",
+            Make::Preheat(_) => "preheat",
             Make::Scaling(_) => "router",
             Make::Steering(_) => "server",
             _ => continue,
@@ -77,6 +79,7 @@ fn module_that_breaks_law_is_named_with_seed_and_event() {
     // Gates at each halt.
     let gates = at(6, 1, "(i64.const 0)");
     let none = "(i64.const 0)";
+    let port = "(i64.const 80)";
     // Rings 1 ps after each call.
     let rings = "(i64.store (i32.const 1264)
         (i64.add (i64.load (i32.const 1024)) (i64.const 1)))";
@@ -94,6 +97,18 @@ fn module_that_breaks_law_is_named_with_seed_and_event() {
         ("chip", "offload", String::new(), "stays within", "answered 0 times"),
         ("chip", "offload", at(2, 3, none), "stays within", "expected it of interrupts alone"),
         ("chip", "offload", at(2, 4, none), "stays within", "requested the action 4"),
+        ("fabric", "circuits", String::new(), "stays within", "requested no day"),
+        ("fabric", "circuits", at(2, 1, none), "stays within", "in answer to `next` alone"),
+        ("fabric", "circuits", at(3, 1, none), "stays within", "requested no day"),
+        ("fabric", "circuits", at(3, 2, none), "stays within", "a day of 0 ps, expected 50"),
+        ("fabric", "circuits", at(3, 1, "(i64.const 1)"), "stays within", "expected circuits of"),
+        ("preheat", "preheat", at(2, 10, port), "requests only", "loaded the set of service 80"),
+        ("preheat", "preheat", at(3, 12, port), "requests only", "held a request of service 80"),
+        ("preheat", "preheat", at(2, 3, port), "requests only", "dumped for service 80, which"),
+        ("preheat", "preheat", at(2, 2, port), "requests only", "opened a window of service 80"),
+        ("preheat", "preheat", at(2, 7, port), "requests only", "which is not kept"),
+        ("preheat", "preheat", at(10, 1, none), "stays within", "expected `fetch` alone"),
+        ("preheat", "preheat", at(11, 1, none), "stays within", "expected `place` alone"),
     ] {
         let checked = check(world, &module(&folder, family, &decide), 40);
         let broken = broken(&checked);

@@ -74,7 +74,7 @@ fn shipped(family: &str) -> Option<PathBuf> {
 /// module.
 type Shipped = (&'static str, fn(&str) -> Job, &'static [&'static str]);
 
-const SHIPPED: [Shipped; 5] = [
+const SHIPPED: [Shipped; 7] = [
     (
         "gating",
         job,
@@ -140,7 +140,60 @@ const SHIPPED: [Shipped; 5] = [
         storage_job,
         &["single-thread", "same", "issuer", "round-robin-socket", "cache-aware", "dynamic"],
     ),
+    (
+        "preheat",
+        cold_job,
+        &[
+            "no-preheat",
+            "wake-only",
+            "preheat",
+            "sham-request",
+            "next-line",
+            "stride",
+            "jukebox",
+            "reap",
+            "stash",
+        ],
+    ),
+    (
+        "circuits",
+        racks_job,
+        &[
+            "static-circuits",
+            "round-robin",
+            "traffic-matrix",
+            "solstice",
+            "most-needed",
+            "edmonds",
+            "hedera",
+        ],
+    ),
 ];
+
+/// Racks that share circuits and a packet switch.
+fn racks_job(technique: &str) -> Job {
+    Job {
+        world: "racks".into(),
+        workload: "web-search@5".into(),
+        machine: "opera-648".into(),
+        technique: technique.into(),
+        // Few enough for the heaviest matching to take little of a module's fuel.
+        set: [("racks.count".to_owned(), "12".to_owned())].to_vec(),
+        options: [("duration_ms".to_owned(), "2".to_owned())].to_vec(),
+    }
+}
+
+/// A server that sleeps between requests.
+fn cold_job(technique: &str) -> Job {
+    Job {
+        world: "preheat".into(),
+        workload: "nginx-2016@100".into(),
+        machine: "i5-6500".into(),
+        technique: technique.into(),
+        set: Vec::new(),
+        options: [("requests".to_owned(), "200".to_owned())].to_vec(),
+    }
+}
 
 /// Threads that call the kernel, and a core that is set aside for it.
 fn kernel_job(technique: &str) -> Job {
@@ -328,7 +381,7 @@ fn module_that_misbehaves_ends_run_with_one_line() {
                 "(table 1 funcref)",
                 "used up its fuel",
             ),
-            (&requests(9, &[]), "", "requested the action 9, expected 1 ("),
+            (&requests(99, &[]), "", "requested the action 99, expected 1 ("),
             (&stores(31, &[1 << 40]), "", "requested 1099511627776 actions, expected 512 at most"),
             // It says that there are more actions, and has the same number again.
             (
@@ -371,12 +424,24 @@ fn module_whose_requests_no_world_can_follow_is_named() {
         ("steering", 1, &[2], "named the machine 2, expected one below 2"),
         ("steering", 3, &[255], "named the machine 255, expected one below 2"),
         ("steering", 2, &[256], "requested `wake` with 256, which is out of range"),
+        ("preheat", 16, &[u64::MAX, 2], "named 2 lines from 18446744073709551615 on"),
+        ("preheat", 15, &[80, 3], "requested `record` with 80, which is out of range"),
+        ("circuits", 1, &[0, 0, 60000], "named the host 60000, expected one below"),
+        ("circuits", 2, &[0, 5], "requested a day of 5 ps, expected"),
     ] {
         let (_, job, _) = SHIPPED.into_iter().find(|(name, ..)| *name == family).unwrap();
         let module = module_about(&folder, &about(family), &requests(number, fields), "");
         let found = said_by(&job(&module));
         assert!(found.contains(line), "{family} {number} {fields:?}: {found}");
     }
+    // It loads what is not there, and again as soon as it is told so.
+    let loads = |event: u64| {
+        let load = requests(10, &[80, u64::MAX, 1]);
+        format!("(if (i64.eq (i64.load (i32.const 1032)) (i64.const {event})) (then {load}))")
+    };
+    let module = module_about(&folder, &about("preheat"), &(loads(2) + &loads(8)), "");
+    let found = said_by(&cold_job(&module));
+    assert!(found.contains("told `loaded`, it asked again and again at one time"), "{found}");
     // A pair only: its start has no room for a set.
     let of_set = Job {
         machine: "six".into(),
@@ -388,6 +453,7 @@ fn module_whose_requests_no_world_can_follow_is_named() {
     for (family, line) in [
         ("scaling", "`empty`, it let the core 0 wait, expected one `rest` of it"),
         ("steering", "`arrive`, it sent the request 0 times, expected one `send`"),
+        ("circuits", "`next`, it requested no day, expected one `day` of plane 0 at the end"),
     ] {
         let (_, job, _) = SHIPPED.into_iter().find(|(name, ..)| *name == family).unwrap();
         let about = about(family).replace('}', ", \"events\": []}");

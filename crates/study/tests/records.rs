@@ -1,6 +1,8 @@
 //! Records of events and actions: the names and fields of logs, and nothing lost.
 
+use halfwink_policy::circuits;
 use halfwink_policy::gating::{self, Bound, Token};
+use halfwink_policy::preheat::{self, Order, Recorded, SetId};
 use halfwink_policy::record::{Record, FIELDS};
 use halfwink_policy::scaling::{self, Depth, Rest};
 use halfwink_policy::steering::{self, Side};
@@ -48,6 +50,71 @@ fn gating_record_has_name_and_fields_of_log() {
         gating::Action::Wake,
         gating::Action::Hindsight { gate: Time(4), wake: Time(5) },
     ]);
+}
+
+#[test]
+fn circuits_record_has_name_and_fields_of_log() {
+    use circuits::{Action, Event};
+    let (from, to, plane, host) = (1, 65535, 2, 3);
+    check(&[
+        Event::Demand { from, to, bytes: 1 << 40 },
+        Event::Next { plane, slot: 9 },
+        Event::Lost { host },
+        Event::Back { host },
+    ]);
+    check(&[Action::Join { plane, from, to }, Action::Day { plane, length: Time(7) }]);
+    check_return(&Action::Day { plane, length: Time::NEVER });
+    assert_eq!(Action::take(0, &[256; FIELDS]), None);
+}
+
+#[test]
+fn preheat_record_has_name_and_fields_of_log() {
+    use preheat::{Action, Event};
+    let (service, port, lines) = (80, 443, 9);
+    let (line, set) = (LineAddr(7), SetId(3));
+    check(&[
+        Event::Announced { service, due: Time(5) },
+        Event::Arrived { port },
+        Event::Idle,
+        Event::Lost,
+        Event::Dumped { service, set, lines },
+        Event::Built { service, lines },
+        Event::Loaded { service },
+        Event::Closed { port },
+        Event::Missed { line, site: 2, is_code: true },
+        Event::Received { first: line, lines: 24 },
+    ]);
+    let load = |until, cores, order| Action::Load { service, until, cores, order };
+    check(&[
+        Action::Wake,
+        Action::Estimate { service },
+        Action::Dump { service },
+        Action::Abandon { service },
+        Action::Intersect { service, set },
+        Action::Unite { service, set },
+        Action::Discard { set },
+        Action::Subtract { service },
+        Action::Build { service },
+        load(Some(Time(6)), 4, Order::FirstUse),
+        Action::Stop { service },
+        Action::Hold { service },
+        Action::Forget { service },
+        Action::Sham { service },
+        Action::Record { service, what: Recorded::Misses },
+        Action::Fetch { first: line, lines: 1 },
+        Action::Place { first: line, lines: 2 },
+    ]);
+    check_return(&load(None, 255, Order::Tags));
+    check_return(&load(Some(Time::ZERO), 0, Order::Address));
+    for what in [Recorded::CodeMisses, Recorded::Pages] {
+        check_return(&Action::Record { service, what });
+    }
+    // What a module writes: two cores, in the order of first use; then an order that is none.
+    let mut fields = [0; FIELDS];
+    fields[..3].copy_from_slice(&[80, u64::MAX, 2 + 256]);
+    assert_eq!(Action::take(9, &fields), Some(load(None, 2, Order::FirstUse)));
+    fields[2] = 3 * 256;
+    assert_eq!(Action::take(9, &fields), None);
 }
 
 #[test]

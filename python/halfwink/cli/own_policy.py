@@ -28,7 +28,9 @@ def new(
     family
         Kind of decision: gating (when a core sleeps), scaling (how many cores of a router forward,
         and how they wait), steering (which of two machines serves, and which sleeps), offload
-        (which kernel entries move to another core) or completion (which CPU completes an I/O).
+        (which kernel entries move to another core), completion (which CPU completes an I/O),
+        preheat (what is loaded into cold caches before a request comes) or circuits (which circuits
+        a switch sets up next).
     language
         rust: a folder that builds a WebAssembly module, which plays faster (the same in C beside
         it). python: a file with a class, which needs no build.
@@ -61,10 +63,10 @@ def check(
     ----------
     technique
         A file with a policy (.wasm or .py), or a listed technique of gating, scaling,
-        steering, offload or completion.
+        steering, offload, completion, preheat or circuits.
     world
         The world of the technique, if several have one of this name: chip, router, server,
-        storage.
+        storage, preheat, fabric, racks.
     seeds
         Number of random event sequences. Every other one has late and lost messages.
     seconds

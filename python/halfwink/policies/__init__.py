@@ -6,6 +6,7 @@ from halfwink.exports import lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from halfwink.policies.circuits import Circuits
     from halfwink.policies.completion import Completion
     from halfwink.policies.gating import Gating
     from halfwink.policies.offload import Offload
@@ -14,12 +15,24 @@ if TYPE_CHECKING:
     from halfwink.policies.policy import US as US
     from halfwink.policies.policy import Parameter, Policy
     from halfwink.policies.policy import S as S
+    from halfwink.policies.preheat import Preheat
     from halfwink.policies.scaling import Scaling
     from halfwink.policies.steering import Steering
 
-__all__ = ["Completion", "Gating", "Offload", "Parameter", "Policy", "Scaling", "Steering"]
+__all__ = [
+    "Circuits",
+    "Completion",
+    "Gating",
+    "Offload",
+    "Parameter",
+    "Policy",
+    "Preheat",
+    "Scaling",
+    "Steering",
+]
 #: Module of each name, and of the units of time.
 _HOMES = {
+    "Circuits": "policies.circuits",
     "Completion": "policies.completion",
     "Gating": "policies.gating",
     "MS": "policies.policy",
@@ -27,6 +40,7 @@ _HOMES = {
     "Offload": "policies.offload",
     "Parameter": "policies.policy",
     "Policy": "policies.policy",
+    "Preheat": "policies.preheat",
     "S": "policies.policy",
     "Scaling": "policies.scaling",
     "Steering": "policies.steering",

@@ -7,9 +7,11 @@
 //! bounds of cores, entries, states ── check ─┘
 //! ```
 
+mod circuits;
 mod completion;
 mod gating;
 mod offload;
+mod preheat;
 mod scaling;
 mod steering;
 
@@ -31,8 +33,15 @@ pub(crate) struct Playable {
 }
 
 /// All families that modules may be of.
-pub(crate) const FAMILIES: [&Playable; 5] =
-    [&gating::FAMILY, &scaling::FAMILY, &steering::FAMILY, &completion::FAMILY, &offload::FAMILY];
+pub(crate) const FAMILIES: [&Playable; 7] = [
+    &gating::FAMILY,
+    &scaling::FAMILY,
+    &steering::FAMILY,
+    &completion::FAMILY,
+    &offload::FAMILY,
+    &preheat::FAMILY,
+    &circuits::FAMILY,
+];
 
 /// Returns the module of a row.
 ///

@@ -1,10 +1,12 @@
 //! Events and actions of an optical switch, between a world and its policy.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 
 use halfwink_units::Time;
 
-use crate::{Host, Log, Policy};
+use crate::{below, Host, Log, Policy};
 
 /// Number that stands for no host.
 pub const NOBODY: u16 = u16::MAX;
@@ -135,4 +137,59 @@ pub enum Action {
         #[cfg_attr(feature = "serde", serde(rename = "length_ps"))]
         length: Time,
     },
+}
+
+impl Action {
+    /// Checks that a switch of so many hosts can do it, whose days have a shortest length.
+    ///
+    /// # Errors
+    /// The value found and the values allowed.
+    pub fn check(&self, hosts: u16, shortest: Time) -> Result<(), String> {
+        match *self {
+            Action::Join { from, to, .. } => {
+                below("host", from.into(), hosts.into())?;
+                below("host", to.into(), hosts.into())
+            }
+            Action::Day { length, .. } => {
+                let least = shortest.max(Time(1));
+                let is_long = length >= least;
+                is_long.then_some(()).ok_or_else(|| {
+                    format!("requested a day of {length}, expected {least} at least")
+                })
+            }
+        }
+    }
+}
+
+impl Event {
+    /// Checks that these actions answer it: [`Event::Next`] with one day of its plane behind its
+    /// circuits, all others with nothing. Circuits that share a host are the switch's to reject.
+    ///
+    /// # Errors
+    /// The answer found and the one expected.
+    pub fn is_answered_by<'a>(
+        &self,
+        mut actions: impl Iterator<Item = &'a Action>,
+    ) -> Result<(), String> {
+        let Event::Next { plane, .. } = *self else {
+            let found = actions.next();
+            return found.map_or(Ok(()), |action| {
+                Err(format!("requested {action:?}, expected that in answer to `next` alone"))
+            });
+        };
+        let is_join =
+            |action: &&Action| matches!(action, Action::Join { plane: of, .. } if *of == plane);
+        let is_day =
+            |action: &&Action| matches!(action, Action::Day { plane: of, .. } if *of == plane);
+        match actions.find(|action| !is_join(action)) {
+            Some(day) if is_day(&day) && actions.next().is_none() => Ok(()),
+            Some(found) if !is_day(&found) => Err(format!(
+                "requested {found:?}, expected circuits of plane {plane}, then one day"
+            )),
+            found => {
+                let days = if found.is_some() { "more behind its day" } else { "no day" };
+                Err(format!("requested {days}, expected one `day` of plane {plane} at the end"))
+            }
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use crate::{Host, Log, Policy};
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use halfwink_units::{LineAddr, Time};
 
 /// A policy that prepares a machine for requests.
@@ -249,4 +251,47 @@ pub enum Action {
         /// Number of lines.
         lines: u16,
     },
+}
+
+/// Lines that memory can have: addresses of 64 bits, lines of 64 bytes.
+const MOST_LINES: u64 = 1 << 58;
+
+impl Action {
+    /// Checks that a machine can do it.
+    ///
+    /// # Errors
+    /// The value found and the values allowed.
+    pub fn check(&self) -> Result<(), String> {
+        match *self {
+            Action::Fetch { first, lines } | Action::Place { first, lines } => {
+                let end = first.0.checked_add(lines.into());
+                end.filter(|&end| end <= MOST_LINES).map(|_| ()).ok_or_else(|| {
+                    format!(
+                        "named {lines} lines from {} on, expected an end by {MOST_LINES}",
+                        first.0
+                    )
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Event {
+    /// Checks that its machine does an action in answer to it: while a request runs or a packet
+    /// comes in, it does nothing else.
+    ///
+    /// # Errors
+    /// The action, and what is done.
+    pub fn takes(&self, action: &Action) -> Result<(), String> {
+        let expected = match (self, action) {
+            (Event::Missed { .. }, Action::Fetch { .. }) => return Ok(()),
+            (Event::Received { .. }, Action::Place { .. }) => return Ok(()),
+            (Event::Missed { .. }, _) => "`fetch` alone",
+            (Event::Received { .. }, _) => "`place` alone",
+            (_, Action::Place { .. }) => "`place` in answer to `received`",
+            _ => return Ok(()),
+        };
+        Err(format!("requested {action:?}, expected {expected}"))
+    }
 }

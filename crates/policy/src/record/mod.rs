@@ -4,11 +4,13 @@
 //! policy needs neither a parser nor an allocator, and a call of one costs less than reading a line
 //! would. The names of kinds and the order of fields are those of the JSON.
 
-use halfwink_units::Time;
+use halfwink_units::{LineAddr, Time};
 
+mod circuits;
 mod completion;
 mod gating;
 mod offload;
+mod preheat;
 mod scaling;
 mod steering;
 
@@ -83,9 +85,39 @@ impl Words for Time {
     }
 }
 
-/// Declares the record of an enumeration: for each variant its name in logs and its fields.
+impl Words for LineAddr {
+    fn write(self, words: &mut [u64]) {
+        words[0] = self.0;
+    }
+
+    fn read(words: &[u64]) -> Option<LineAddr> {
+        Some(LineAddr(words[0]))
+    }
+}
+
+/// A time that need not be: all ones.
+impl Words for Option<Time> {
+    fn write(self, words: &mut [u64]) {
+        words[0] = self.unwrap_or(Time::NEVER).0;
+    }
+
+    fn read(words: &[u64]) -> Option<Option<Time>> {
+        Some(Some(Time(words[0])).filter(|&time| time < Time::NEVER))
+    }
+}
+
+/// Reads one of these values, which takes the word of its place.
+fn of_place<T: Copy>(all: &[T], words: &[u64]) -> Option<T> {
+    all.get(usize::try_from(words[0]).ok()?).copied()
+}
+
+/// Declares the record of an enumeration: for each variant its name in logs and its fields. Two
+/// fields behind a `;` share a word, of which the first has the low byte: an action of a module has
+/// room for three words.
 macro_rules! record {
-    ($type:ty { $($name:literal $variant:ident { $($field:ident: $of:ty),* })* }) => {
+    ($type:ty { $($name:literal $variant:ident {
+        $($field:ident: $of:ty),* $(; $low:ident: $low_of:ty, $high:ident: $high_of:ty)?
+    })* }) => {
         impl Record for $type {
             const KINDS: &'static [&'static str] = &[$($name),*];
 
@@ -96,12 +128,19 @@ macro_rules! record {
                 {
                     let mut kind = 0;
                     $(
-                        if let Self::$variant { $($field),* } = *self {
+                        if let Self::$variant { $($field,)* $($low, $high)? } = *self {
                             let mut count = 0;
                             $(
                                 <$of as Words>::write($field, &mut fields[count..]);
                                 count += <$of as Words>::COUNT;
                             )*
+                            $(
+                                let mut bytes = [0; 2];
+                                <$low_of as Words>::write($low, &mut bytes[..1]);
+                                <$high_of as Words>::write($high, &mut bytes[1..]);
+                                fields[count] = bytes[0] | bytes[1] << 8;
+                                count += 1;
+                            )?
                             return (kind, count);
                         }
                         kind += 1;
@@ -123,7 +162,12 @@ macro_rules! record {
                                 let $field = <$of as Words>::read(&fields[count..])?;
                                 count += <$of as Words>::COUNT;
                             )*
-                            return Some(Self::$variant { $($field),* });
+                            $(
+                                let word = fields[count];
+                                let $low = <$low_of as Words>::read(&[word & 255])?;
+                                let $high = <$high_of as Words>::read(&[word >> 8])?;
+                            )?
+                            return Some(Self::$variant { $($field,)* $($low, $high)? });
                         }
                         place = place.wrapping_sub(1);
                     )*

@@ -9,9 +9,11 @@
 //! A scene is the smallest world of its family. It sends only what the world could send, in an
 //! order in which the world could send it, and takes the actions as the world does.
 
+mod circuits;
 mod completion;
 mod gating;
 mod offload;
+mod preheat;
 mod scaling;
 mod steering;
 
@@ -252,7 +254,7 @@ fn play<S: Scene>(
 /// Returns the world of a technique: the one named, or the first that has it and has laws.
 fn world_of(technique: &str) -> &'static str {
     let name = technique.split(':').next().unwrap_or_default();
-    let known = ["chip", "router", "server", "storage"];
+    let known = ["chip", "router", "server", "storage", "preheat", "fabric", "racks"];
     if Choice::names_file(technique) {
         // A file says which world it is for.
         let is_for = |world: &&&str| Choice::parse(world, technique).is_ok();
@@ -286,9 +288,17 @@ impl Subject<'_> {
                 let make = || make(choice, offload::MOVE_CYCLES, &[]);
                 play(offload::Scene::new(is_faulty), make, choice, seed)
             }
+            Make::Circuits(make) => {
+                let make = || make(choice, &circuits::context());
+                play(circuits::Scene::new(&make(), is_faulty), make, choice, seed)
+            }
             Make::Completion(make) => {
                 let make = || make(choice, &completion::context());
                 play(completion::Scene::new(&make(), is_faulty), make, choice, seed)
+            }
+            Make::Preheat(preheating) => {
+                let make = || (preheating.build)(choice);
+                play(preheat::Scene::new(preheating.hears, is_faulty), make, choice, seed)
             }
             Make::Scaling(make) => {
                 let policy = make(choice, self.router);
@@ -305,7 +315,7 @@ impl Subject<'_> {
                 let Technique { name, family, .. } = choice.technique();
                 return Err(StudyError::Usage(format!(
                     "{name}: no laws of the family `{family}` here, expected gating, c-states, \
-                     scaling, steering, completion, or offload without a first run"
+                     scaling, steering, completion, preheat, circuits, or offload without a first run"
                 )));
             }
         })
