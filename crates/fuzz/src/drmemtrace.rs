@@ -1,5 +1,5 @@
-//! Arbitrary bytes as drmemtrace entries, behind a head of each kind or their own; what imports must
-//! also read back.
+//! Arbitrary bytes as drmemtrace entries, behind a head of each kind or their own; what imports
+//! must also read back.
 
 use halfwink_trace::{check, import_drmemtrace, ImportOptions, TraceFile};
 

@@ -167,7 +167,7 @@ def import_(
         Name of the workload (default: the file's name).
     format_
         ChampSim's own records, the longer ones of the CloudSuite traces, or DynamoRIO's drmemtrace
-        (default: that if the file's name begins so, else ChampSim's).
+        (default: drmemtrace if the file's name begins so, else ChampSim's).
     limit
         Instructions to read, at most.
     quiet

@@ -29,7 +29,7 @@ class Start(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """So many bytes wait at one host for another; it replaces what was told before."""
+    """Tells how many bytes wait at one host for another; it replaces what was told before."""
 
     sender: int
     to: int

@@ -1,5 +1,5 @@
-//! Laws of circuits: hosts that can be lost, what waits at them, and a switch that asks for its next
-//! day.
+//! Laws of circuits: hosts that can be lost, what waits at them, and a switch that asks for its
+//! next day.
 
 use halfwink_policy::circuits::{Action, Circuits, CircuitsPolicy, Event};
 use halfwink_techniques::CircuitsContext;

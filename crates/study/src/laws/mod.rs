@@ -315,7 +315,8 @@ impl Subject<'_> {
                 let Technique { name, family, .. } = choice.technique();
                 return Err(StudyError::Usage(format!(
                     "{name}: no laws of the family `{family}` here, expected gating, c-states, \
-                     scaling, steering, completion, preheat, circuits, or offload without a first run"
+                     scaling, steering, completion, preheat, circuits, or offload without a first \
+                     run"
                 )));
             }
         })

@@ -17,7 +17,7 @@ pub(crate) fn is_drmemtrace(head: &[u8]) -> bool {
     is_header && matches!(second.kind, kind::MARKER | kind::THREAD)
 }
 
-/// Reads entries.
+/// Reads entries one by one, however they are packed.
 pub(super) struct Entries<R> {
     input: BufReader<R>,
     /// Bytes before the next entry.
@@ -49,10 +49,10 @@ impl<R: Read> Entries<R> {
     }
 }
 
-/// What instructions of a file say beside their address, length and effect on the flow.
+/// Tells what instructions of a file say beside their address, length and effect on the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encodings {
-    /// Nothing.
+    /// They say nothing more.
     Absent,
     /// Machine code of x86-64.
     X86,

@@ -122,7 +122,7 @@ struct Pending {
     branch: Branch,
     /// Encoding, by its number; none if it has none.
     code: Option<u32>,
-    /// Whether it has a repeat prefix: known by its later rounds.
+    /// True if it has a repeat prefix, which its later rounds show.
     repeats: bool,
 }
 
@@ -131,9 +131,9 @@ struct Pending {
 struct Codes {
     all: Vec<Box<[u8]>>,
     numbers: HashMap<Box<[u8]>, u32>,
-    /// Of an address, the latest.
+    /// The latest encoding of each address.
     at: HashMap<u64, u32>,
-    /// Of the next instruction.
+    /// Bytes of the next instruction.
     coming: Vec<u8>,
 }
 
@@ -156,6 +156,7 @@ impl Codes {
         if self.coming.is_empty() {
             return self.at.get(&pc).copied();
         }
+        // Many addresses share an encoding, and a file tells each again in each of its chunks.
         let number = match self.numbers.get(self.coming.as_slice()) {
             Some(number) => *number,
             None => {
@@ -172,7 +173,7 @@ impl Codes {
     }
 }
 
-/// Where virtual addresses lie.
+/// Physical places of virtual addresses.
 #[derive(Default)]
 struct Places {
     /// Number of each process, in the order of their first instructions.
@@ -215,7 +216,7 @@ struct BlockKey {
 struct Importer<W: Write> {
     writer: TraceWriter<W>,
     encodings: Encodings,
-    /// Instructions to read.
+    /// Number of instructions that are still to be read.
     left: u64,
     codes: Codes,
     blocks: HashMap<BlockKey, BlockId>,
@@ -271,6 +272,8 @@ impl<W: Write> Importer<W> {
             }
         }
         self.is_called = false;
+        // The block is held back until what comes next tells whether it goes on, and rounds of its
+        // last instruction are none of the limit.
         if self.left == 0 {
             return Ok(self.end_block()?);
         }
@@ -398,6 +401,7 @@ impl<W: Write> Importer<W> {
                 _ => (one.len, one.branch, one.code, uses(n) | u8::from(one.repeats) << 2),
             })
             .collect();
+        debug_assert!(self.pending.len() <= MAX_BLOCK);
         let phys = [start.phys.0, next_page.phys.0];
         let key = BlockKey { pc: first.pc, phys, kernel, instrs };
         let block = match self.blocks.get(&key) {

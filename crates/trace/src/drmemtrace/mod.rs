@@ -2,12 +2,13 @@
 //!
 //! Entries of 12 bytes, `type u16 | size u16 | value u64`, little-endian
 //! (`clients/drcachesim/common/trace_entry.h`, version 7), raw or in gzip. An exported file is what
-//! one CPU of the recorded machine did: all its address spaces in turns (`CORE_SHARDED`) and, unless only
-//! user code is asked for, its kernel (`WHOLE_SYSTEM`), whose code stands between hardware markers.
+//! one CPU of the recorded machine did: all its address spaces in turns (`CORE_SHARDED`) and,
+//! unless only user code is asked for, its kernel (`WHOLE_SYSTEM`), whose code stands between
+//! hardware markers.
 //!
-//! A recording has no threads. They are told by where they go on: a return to user code at a place that
-//! the address space's last one did not leave is another thread. So a signal handler's beginning
-//! looks like one.
+//! A recording has no threads. They are told by where they go on: a return to user code at a place
+//! that the address space's last one did not leave is another thread. So a signal handler's
+//! beginning looks like one.
 //!
 //! An imported file is a thread's or a core's, with or without encodings, of a program alone or
 //! with its kernel; chunks of a zip, too.

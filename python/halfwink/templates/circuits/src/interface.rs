@@ -1,5 +1,5 @@
-//! Family `circuits` of halfwink, version 1 of the interface: what waits at hosts, and the circuits of
-//! a switch. Times are picoseconds.
+//! Family `circuits` of halfwink, version 1 of the interface: what waits at hosts, and the circuits
+//! of a switch. Times are picoseconds.
 #![allow(dead_code)]
 
 /// Properties of the fabric, which come with the start.
@@ -7,7 +7,7 @@
 pub struct Start {
     /// Number of hosts, or racks.
     pub hosts: u64,
-    /// From the end of one day to the begin of the next.
+    /// Time from the end of one day to the begin of the next.
     pub night: u64,
     /// Length of the shortest day.
     pub shortest: u64,
@@ -24,7 +24,7 @@ pub enum Event {
     Start(Start),
     /// The time of the timer has come.
     Timer,
-    /// So many bytes wait at a host for another one; it replaces what was told before.
+    /// Tells how many bytes wait at a host for another one; it replaces what was told before.
     Demand { from: u64, to: u64, bytes: u64 },
     /// The switch asks for its next day. The answer is the `Action::Join`s of it and then one
     /// `Action::Day`, all of this plane.

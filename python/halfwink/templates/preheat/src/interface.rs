@@ -1,5 +1,5 @@
-//! Family `preheat` of halfwink, version 1 of the interface: requests that are announced to a machine
-//! with cold caches, and lines that it loads. Times are picoseconds.
+//! Family `preheat` of halfwink, version 1 of the interface: requests that are announced to a
+//! machine with cold caches, and lines that it loads. Times are picoseconds.
 #![allow(dead_code)]
 
 /// The start, which has nothing but the parameters.
@@ -77,7 +77,7 @@ pub enum Action {
     Build { service: u64 },
     /// Loads the set with so many cores, until this time at most; `u64::MAX` for no limit.
     Load { service: u64, until: u64, cores: u8, order: Order },
-    /// Stops a load.
+    /// Stops a load that has begun.
     Stop { service: u64 },
     /// The server of a request that arrived does not run before the load is over.
     Hold { service: u64 },

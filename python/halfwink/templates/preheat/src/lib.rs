@@ -1,5 +1,5 @@
-//! @NAME@: the first request of a service is recorded, and its lines are loaded by `cores` cores when
-//! the next one is announced.
+//! @NAME@: the first request of a service is recorded, and its lines are loaded by `cores` cores
+//! when the next one is announced.
 //!
 //! This file is the policy; change it. `interface.rs` has the events and actions, and `block.rs`
 //! passes them.
