@@ -52,7 +52,7 @@ impl<R: Read> Entries<R> {
 /// Tells what instructions of a file say beside their address, length and effect on the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encodings {
-    /// They say nothing more.
+    /// No more than that.
     Absent,
     /// Machine code of x86-64.
     X86,

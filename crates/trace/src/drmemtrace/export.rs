@@ -141,7 +141,7 @@ struct Exporter<'a> {
     /// Addresses of interrupted code, for each kernel entry that has not ended.
     inside: Vec<u64>,
     held: Option<Held>,
-    /// Whether the last run was the kernel's.
+    /// True if the last run was the kernel's.
     kernel: Option<bool>,
     /// An interrupt or exception came since.
     interrupted: bool,

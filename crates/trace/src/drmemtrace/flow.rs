@@ -47,7 +47,7 @@ struct Flow {
     over: Vec<usize>,
     /// Whether the last run was the kernel's, and the branch that ended it.
     last: Option<(bool, Branch)>,
-    /// Whether an interrupt came since the last run.
+    /// True if an interrupt came since the last run.
     interrupted: bool,
 }
 
