@@ -12,7 +12,7 @@ from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
-from halfwink.report.charts import axis_title
+from halfwink.report.charts import axis_title, study_plot
 from halfwink.report.figures import (
     POINTS,
     STYLES,
@@ -105,6 +105,34 @@ def test_a_figure_has_its_width_and_no_label_over_another(made: Any, style: str,
     graph = scene(specification(figure_of(made()), STYLES[style], wide))
     assert abs(graph["width"] - wide * POINTS) <= 1.5
     assert faults(graph) == []
+
+
+#: Watts and microseconds of techniques whose names are long.
+LONG = {
+    "always-big": (176.0, 100.0),
+    "sleep-timer:timer_ms=300000": (158.0, 34e6),
+    "sleep-timer:level=2,timer_ms=300000": (117.0, 225e6),
+    "ladder": (105.0, 224e6),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_plot_of_long_waits_has_seconds_and_whole_names(width: str):
+    plot = {"title": "waits", "mark": "point", "x": "latency_p99_us", "y": "energy_j"}
+    plot |= {"color": "technique", "panel": "load_pct"}
+    found = results("server", LONG, workload="chat", load_pct=0.1)
+    graph = scene(specification(figure_of(found, [plot]), STYLES["paper"], WIDTHS[width]))
+    assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 1.5
+    texts = {text for kind, text, _ in marks(graph) if kind == "text"}
+    assert texts >= {"latency p99 (s)", "energy (J)", "load (%) 0.1", "800", *LONG}
+    assert faults(graph) == []
+
+
+def test_short_times_keep_their_unit():
+    plot = {"title": "waits", "mark": "point", "x": "latency_p99_us", "y": "energy_j"}
+    found = results("server", FEW, workload="count")
+    drawn = study_plot(found, plot | {"color": None, "panel": None}).to_dict()
+    assert drawn["encoding"]["x"]["title"] == "latency p99 (us)"
 
 
 def test_faults_of_a_picture_are_found():

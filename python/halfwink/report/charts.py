@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from json import dumps
 
 import altair as alt
 import polars as pl
@@ -281,6 +282,30 @@ def axis_title(column: str) -> str:
     return f"{name.replace('_', ' ')} ({UNITS[end]})"
 
 
+#: Units of time, from one to the next a thousandfold.
+_TIMES = ("ns", "us", "ms", "s")
+#: From such values on an axis has a unit that they are small in.
+_LONG = 1e6
+
+
+def _axis(data: pl.DataFrame, column: str, name: str) -> tuple[pl.DataFrame, str]:
+    """Returns the data with a column in the unit in which it is read, and the axis' title: times of
+    a million microseconds and more are seconds."""
+    title = axis_title(column)
+    stem, _, unit = column.rpartition("_")
+    is_time = unit in _TIMES[:-1] and "." not in column and not stem.endswith("_per")
+    if not is_time or not data.schema[name].is_numeric():
+        return data, title
+    most = data.select(pl.col(name).abs().max()).item()
+    if most is None or most < _LONG:
+        return data, title
+    at = _TIMES.index(unit)
+    by = 1.0
+    while at + 1 < len(_TIMES) and most >= 1000 * by:
+        at, by = at + 1, 1000 * by
+    return data.with_columns(pl.col(name) / by), axis_title(f"{stem}_{_TIMES[at]}")
+
+
 def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:
     """A plot that a study describes: any two columns of its results.
 
@@ -301,6 +326,9 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     safe = {name: re.sub(r"\W", "_", name) for name in wanted}
     drawn = [name for name in (plot["x"], plot["color"]) if name]
     data = data.select(*wanted).drop_nulls(drawn).rename(safe)
+    titles: dict[str, str] = {}
+    for name in dict.fromkeys(name for name in (plot["x"], plot["y"]) if name):
+        data, titles[name] = _axis(data, name, safe[name])
 
     def channel(name: str | None, number: str = "Q") -> str:
         name = name or ""
@@ -312,8 +340,8 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     options = {"point": True} if plot["mark"] == "line" else {}
     chart = getattr(chart, marks[plot["mark"] or "point"])(**options)
     encoded = chart.encode(
-        x=alt.X(channel(plot["x"]), title=axis_title(plot["x"] or "")),
-        y=alt.Y(channel(plot["y"]), title=axis_title(plot["y"] or "")),
+        x=alt.X(channel(plot["x"]), title=titles.get(plot["x"] or "", "")),
+        y=alt.Y(channel(plot["y"]), title=titles.get(plot["y"] or "", "")),
         tooltip=list(safe.values()),
     )
     if plot["color"]:
@@ -322,7 +350,11 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
         colour = alt.Color(channel(plot["color"], "O"), scale=scale)
         encoded = encoded.encode(color=colour.title(axis_title(plot["color"])))
     if plot["panel"]:
-        panel = alt.Facet(channel(plot["panel"]), title=None)
+        # A number alone does not say what it is.
+        is_number = data.schema[safe[plot["panel"]]].is_numeric()
+        says = f"{dumps(axis_title(plot['panel']) + ' ')} + datum.label"
+        header = alt.Header(labelExpr=says) if is_number else alt.Undefined
+        panel = alt.Facet(channel(plot["panel"]), title=None, header=header)
         return encoded.properties(width=190, height=160).facet(facet=panel, columns=4)
     return encoded.properties(width=560, height=300)
 

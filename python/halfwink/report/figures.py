@@ -34,6 +34,8 @@ POINTS = 72 / 25.4
 #: Height of a panel by its width; the fewest points of either, and the least share of the width
 #: that panels take.
 ASPECT, LEAST, LEAST_SHARE = 0.62, 40, 0.5
+#: Width of a letter of names, by the size of its font.
+LETTER = 0.56
 #: Drawings until one has the width.
 ROUNDS = 12
 
@@ -158,7 +160,9 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     wide = width_mm * POINTS
     columns = 1 if wide < 300 or figure.stretch > 1 else 2
     least = LEAST_SHARE * wide / columns / figure.stretch
-    legend = max(1, int(wide / (11 * style.font)))
+    # An entry takes its name and its symbol.
+    entry = max(11, LETTER * _longest(figure.draw((200, 150), style.font, columns).to_dict()) + 3)
+    legend = max(1, int(wide / (entry * style.font)))
     panel = (wide / columns - 4 * style.font) / figure.stretch
     best: tuple[float, dict[str, Any]] = inf, {}
     before = inf
@@ -182,6 +186,28 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         else:
             panel -= step
     return best[1]
+
+
+def _longest(spec: dict[str, Any]) -> int:
+    """Letters of the longest name that a chart tells by colour."""
+    fields: set[str] = set()
+
+    def look(part: Any) -> None:
+        if isinstance(part, list):
+            for inner in part:
+                look(inner)
+        elif isinstance(part, dict):
+            colour = part.get("color")
+            if isinstance(colour, dict) and isinstance(colour.get("field"), str):
+                fields.add(colour["field"])
+            for name, inner in part.items():
+                if name not in ("datasets", "data"):
+                    look(inner)
+
+    look(spec)
+    rows = (row for table in spec.get("datasets", {}).values() for row in table)
+    names = (row[field] for row in rows for field in fields if isinstance(row.get(field), str))
+    return max(map(len, names), default=0)
 
 
 def _in_a_row(spec: dict[str, Any], columns: int) -> int:
