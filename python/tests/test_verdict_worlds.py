@@ -33,6 +33,7 @@ SMALL: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "chip": ("nginx", ["always-on", "idle-menu", "tap"], {}),
     "router": ("ipv4@30", ["polling", "napi-menu", "power-save"], {}),
     "fabric": ("all-to-all", ["packet-switch", "round-robin"], {"duration_ms": 1}),
+    "racks": ("data-mining@1", ["packet-switch", "opera"], {"duration_ms": 2}),
     "node": ("exponential@30", ["menu", "teo", "c6a", "oracle"], {"requests": 20_000}),
 }
 
