@@ -158,6 +158,17 @@ def test_a_tail_of_too_few_requests_is_told_so():
     assert "of which so short a run says little" in str(verdict(related("chip", rows)))
 
 
+def test_an_open_load_that_one_does_not_carry_is_told_with_the_rates_of_both():
+    def sentences(duration_s: float) -> tuple[str, ...]:
+        rows = [row("menu", 1000.0, 5.0), row("teo", 900.0, 5.0, duration_s=duration_s)]
+        return related("node", rows).verdict().sentences
+
+    assert "teo does 103 requests a second at 92.8 W" in sentences(9.7)[1]
+    assert "menu does 100 requests a second at 100 W" in sentences(9.7)[1]
+    # Runs end with their last request.
+    assert not any("does" in sentence for sentence in sentences(9.95))
+
+
 def test_a_run_without_requests_names_no_energy_of_one():
     rows = [row("always-on", 100.0, 50.0), row("always-small", 80.0, 50.0)]
     for one in rows:

@@ -116,3 +116,14 @@ def _slower(slower: float) -> str:
             else f"{wording.figure(times)} times as slow"
         )
     return f"{fixed(abs(slower))} % {'slower' if slower > 0 else 'faster'}"
+
+
+def too_short(saved: Saving, base: Row) -> str:
+    """How long a run must be to tell, if one like the baseline's cannot and it may be worth it."""
+    if saved.low is None or saved.high is None or not saved.low <= 0 < WORTH_PCT < saved.high:
+        return ""
+    half = (saved.high - saved.low) / 2
+    if abs(saved.value) < LEAST_PCT or half <= abs(saved.value):
+        return ""
+    units = base["units"] * (half / saved.value) ** 2
+    return f"; a run that can tell has at least {wording.count(units)} {base['unit_of_work']}s"

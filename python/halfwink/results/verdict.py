@@ -16,10 +16,9 @@ import polars as pl
 
 from halfwink.results import saw_tooth, wording
 from halfwink.results.assumed_watts import is_uncertain
-from halfwink.results.costs import FEW, compared, cost_of, limits, no_less, percents
+from halfwink.results.costs import FEW, compared, cost_of, limits, no_less, percents, too_short
 from halfwink.results.judgement import (
     AS_GOOD_PCT,
-    LEAST_PCT,
     SLOWER_PCT,
     WORTH_PCT,
     Group,
@@ -229,7 +228,8 @@ class Judged:
             if not self.is_closed or self.group.is_same_rate(today):
                 each = f" ({self.about}{energy(now)} instead of {energy(then)} per {unit})"
                 is_told = now is not None and then is not None and not self.is_assumed
-                return [f"{line}: {amount}{each if is_told else ''}, {cost}."]
+                line += f": {amount}{each if is_told else ''}, {cost}."
+                return [line, *self._other_rate(today)]
             if self.watts(today) is not None:
                 rate = self._rate(self.base)
                 return [f"At {base}'s rate, {rate}, {line}: {amount}; at full speed it is {cost}."]
@@ -241,6 +241,14 @@ class Judged:
         if not self.others and default is not None and default not in self.group.rows:
             return [f"Of what runs today only {base} was compared: add {default}."]
         return [self._nothing()] if self.others else []
+
+    def _other_rate(self, name: str) -> list[str]:
+        """Returns what both do at an open load that one of them does not carry in full."""
+        ours, base = (
+            row["units"] / row["duration_s"] for row in (self.group.rows[name], self.base)
+        )
+        is_other = not self.is_closed and abs(ours - base) > WORTH_PCT / 100 * base > 0
+        return [self._at_full_speed(name)] if is_other else []
 
     def _usually(self, name: str) -> str:
         """Returns why a technique may be slower than others: it is what usually runs, or no slower
@@ -287,7 +295,7 @@ class Judged:
         line = f"Nothing that runs today {no_less(nearest.values(), ' energy')} than {base} here"
         line += self.within
         for name, saved in nearest.items():
-            line += f": {name}, the nearest, {compared(saved)}{self._too_short(saved)}"
+            line += f": {name}, the nearest, {compared(saved)}{too_short(saved, self.base)}"
         return f"{line}."
 
     @property
@@ -331,7 +339,7 @@ class Judged:
         for need, name, best, is_better in self.steps:
             saved = self.saved(name, self.today if is_better else best)
             if not is_better:
-                why = f"{name}, the nearest, {compared(saved)}{self._too_short(saved)}"
+                why = f"{name}, the nearest, {compared(saved)}{too_short(saved, self.base)}"
                 lines.append(f"{WITH[need]}, nothing {no_less([saved])} than {best}: {why}.")
                 continue
             cost = cost_of(self.group, name, self.today)
@@ -346,17 +354,6 @@ class Judged:
         if self.is_assumed or now is None or then is None:
             return ""
         return f" ({self.about}{wording.si(then[0] - now[0])}W of {wording.si(then[0])}W)"
-
-    def _too_short(self, saved: Saving) -> str:
-        """Returns how long a run must be to tell, if this one cannot and it may be worth it."""
-        if saved.low is None or saved.high is None or not saved.low <= 0 < WORTH_PCT < saved.high:
-            return ""
-        half = (saved.high - saved.low) / 2
-        if abs(saved.value) < LEAST_PCT or half <= abs(saved.value):
-            return ""
-        units = self.base["units"] * (half / saved.value) ** 2
-        unit = self.base["unit_of_work"]
-        return f"; a run that can tell has at least {wording.count(units)} {unit}s"
 
     def _fastest(self) -> list[str]:
         kept = [n for n in self.group.kept if n != self.winner]
