@@ -119,7 +119,7 @@ def _slower(slower: float) -> str:
 
 
 def too_short(saved: Saving, base: Row) -> str:
-    """Tells how long a run must be to tell, if one like the baseline's cannot and it may be worth it."""
+    """Tells how long a run must be that can tell, if this one cannot and it may be worth it."""
     if saved.low is None or saved.high is None or not saved.low <= 0 < WORTH_PCT < saved.high:
         return ""
     half = (saved.high - saved.low) / 2
