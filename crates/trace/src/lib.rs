@@ -18,6 +18,7 @@ mod decode;
 mod drmemtrace;
 mod error;
 mod event;
+mod fill;
 mod format;
 mod io_path;
 mod kernel_abi;

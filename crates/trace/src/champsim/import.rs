@@ -9,6 +9,7 @@ use super::form::{self, Layout, RecordForm};
 use super::lengths::Lengths;
 use super::{Record, FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 use crate::error::{Problem, TraceError};
+use crate::fill::fill;
 use crate::format::{BlockDef, Code, CodeForm, Header, RawAccess, Summary, TraceWriter};
 use crate::program::BlockId;
 use crate::record::{Branch, Instr, Kind, RegSet};
@@ -93,21 +94,18 @@ struct Records<'a> {
 impl Records<'_> {
     fn next(&mut self) -> Result<Option<Record>, TraceError> {
         let mut bytes = [0; Layout::LONGEST];
-        let (mut filled, wanted) = (0, self.layout.bytes);
-        while filled < wanted {
-            match self.input.read(&mut bytes[filled..wanted]) {
-                Ok(0) if filled == 0 => return Ok(None),
-                Ok(0) => {
-                    let why = format!(
-                        "the records end in the middle of one: {filled} of {wanted} bytes; \
-                         is this a ChampSim trace?"
-                    );
-                    return Err(TraceError::at(self.at, Problem::Import(why)));
-                }
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(form::unreadable(self.at, &e)),
+        let wanted = self.layout.bytes;
+        match fill(&mut self.input, &mut bytes[..wanted]) {
+            Ok(0) => return Ok(None),
+            Ok(read) if read < wanted => {
+                let why = format!(
+                    "the records end in the middle of one: {read} of {wanted} bytes; is this a \
+                     ChampSim trace?"
+                );
+                return Err(TraceError::at(self.at, Problem::Import(why)));
             }
+            Ok(_) => {}
+            Err(e) => return Err(form::unreadable(self.at, &e)),
         }
         self.at += wanted as u64;
         Ok(Some(self.layout.parse(&bytes)))

@@ -1,9 +1,10 @@
 //! Entries of a file, one by one, and what its head says.
 
-use std::io::{self, BufReader, Read};
+use std::io::{BufReader, Read};
 
 use super::{file_type, kind, marker, Entry, ENTRY_BYTES, FORMAT_VERSION};
 use crate::error::{Problem, TraceError};
+use crate::fill::fill;
 
 /// Entries before the first instruction, at most.
 const LONGEST_HEAD: usize = 4096;
@@ -20,32 +21,40 @@ pub(crate) fn is_drmemtrace(head: &[u8]) -> bool {
 /// Reads entries one by one, however they are packed.
 pub(super) struct Entries<R> {
     input: BufReader<R>,
+    /// Entries that are read once more, before the rest.
+    again: std::vec::IntoIter<Entry>,
     /// Bytes before the next entry.
     pub(super) at: u64,
 }
 
 impl<R: Read> Entries<R> {
     pub(super) fn new(input: R) -> Entries<R> {
-        Entries { input: BufReader::with_capacity(1 << 16, input), at: 0 }
+        let again = Vec::new().into_iter();
+        Entries { input: BufReader::with_capacity(1 << 16, input), again, at: 0 }
+    }
+
+    /// Goes back to the beginning, given all entries that were read.
+    fn rewind(&mut self, entries: Vec<Entry>) {
+        self.at = 0;
+        self.again = entries.into_iter();
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Entry>, TraceError> {
-        let mut bytes = [0; ENTRY_BYTES];
-        let mut filled = 0;
-        while filled < ENTRY_BYTES {
-            match self.input.read(&mut bytes[filled..]) {
-                Ok(0) if filled == 0 => return Ok(None),
-                Ok(0) => {
+        let mut next = self.again.next();
+        if next.is_none() {
+            let mut bytes = [0; ENTRY_BYTES];
+            next = match fill(&mut self.input, &mut bytes) {
+                Ok(0) => None,
+                Ok(ENTRY_BYTES) => Some(Entry::parse(&bytes)),
+                Ok(_) => {
                     let why = format!("the trace ends inside an entry of {ENTRY_BYTES} bytes");
                     return Err(TraceError::at(self.at, Problem::Import(why)));
                 }
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(TraceError::at(self.at, Problem::Io(e))),
-            }
+            };
         }
-        self.at += ENTRY_BYTES as u64;
-        Ok(Some(Entry::parse(&bytes)))
+        self.at += next.map_or(0, |_| ENTRY_BYTES as u64);
+        Ok(next)
     }
 }
 
@@ -60,14 +69,14 @@ pub(super) enum Encodings {
     Registers,
 }
 
-/// The head of a file, and its entries up to the first that is none of the head.
+/// What the entries before the first instruction say.
 pub(super) struct Head {
     pub(super) version: u64,
     pub(super) encodings: Encodings,
-    pub(super) entries: Vec<Entry>,
 }
 
 impl Head {
+    /// Reads ahead, and goes back to the beginning.
     pub(super) fn read<R: Read>(from: &mut Entries<R>) -> Result<Head, TraceError> {
         let wrong = |at, why: String| Err(TraceError::at(at, Problem::Import(why)));
         let mut entries = Vec::new();
@@ -88,7 +97,7 @@ impl Head {
                 (kind::MARKER, marker::VERSION) => version = entry.value,
                 (kind::MARKER, marker::FILETYPE) => {
                     // Parts of some writers repeat it, without what only the first one knows.
-                    found = Some(found.unwrap_or(entry.value));
+                    found.get_or_insert(entry.value);
                 }
                 _ => {}
             }
@@ -107,9 +116,11 @@ impl Head {
             }
         }
         // Traces before version 2 say nothing; public ones of these are of x86-64.
-        let encodings = encodings(found.unwrap_or(file_type::X86_64));
-        match encodings {
-            Ok(encodings) => Ok(Head { version, encodings, entries }),
+        match encodings(found.unwrap_or(file_type::X86_64)) {
+            Ok(encodings) => {
+                from.rewind(entries);
+                Ok(Head { version, encodings })
+            }
             Err(why) => wrong(0, why.to_owned()),
         }
     }

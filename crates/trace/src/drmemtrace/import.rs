@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use halfwink_units::{Asid, PhysAddr, VirtAddr};
 
 use super::entries::{Encodings, Entries, Head};
-use super::{kind, marker, regdeps, Entry, ENTRY_BYTES};
+use super::{kind, marker, regdeps, Entry};
 use crate::champsim::ImportOptions;
 use crate::error::{Problem, TraceError};
 use crate::event::Event;
@@ -56,23 +56,12 @@ pub fn import_drmemtrace<W: Write>(
         is_called: false,
     };
     importer.writer.event(&Event::Cpu(0)).map_err(io)?;
-    let mut at = 0;
-    let mut ahead = head.entries.into_iter();
     while importer.left > 0 || !importer.pending.is_empty() {
-        let next = match ahead.next() {
-            Some(entry) => {
-                at += ENTRY_BYTES as u64;
-                entry
-            }
-            None => {
-                let Some(entry) = entries.next()? else { break };
-                at = entries.at;
-                entry
-            }
-        };
-        importer.entry(next).map_err(|why| match why {
+        let at = entries.at;
+        let Some(entry) = entries.next()? else { break };
+        importer.entry(entry).map_err(|why| match why {
             Fault::Io(e) => io(e),
-            Fault::Entry(why) => TraceError::at(at - ENTRY_BYTES as u64, Problem::Import(why)),
+            Fault::Entry(why) => TraceError::at(at, Problem::Import(why)),
         })?;
     }
     importer.end_block().map_err(io)?;
@@ -290,18 +279,14 @@ impl<W: Write> Importer<W> {
 
     /// A later round of a repeated instruction, which is a run of its own.
     fn round(&mut self, entry: Entry) -> Result<(), Fault> {
-        if let Some(last) = self.pending.last_mut() {
-            if last.pc == entry.value {
-                last.repeats = true;
-            }
-            let (mut again, same) = (*last, last.pc == entry.value);
+        if let Some(last) = self.pending.last_mut().filter(|last| last.pc == entry.value) {
+            last.repeats = true;
+            let again = *last;
             self.end_block()?;
-            if same {
-                again.repeats = true;
-                self.pending.push(again);
-                return Ok(());
-            }
+            self.pending.push(again);
+            return Ok(());
         }
+        self.end_block()?;
         self.instruction(entry.value, entry.size, Branch::None)?;
         if let Some(last) = self.pending.last_mut() {
             last.repeats = true;

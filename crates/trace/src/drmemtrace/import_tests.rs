@@ -216,7 +216,7 @@ fn what_cannot_be_imported_is_one_line() {
     let bytes: Vec<u8> = plain.iter().flat_map(|entry| entry.bytes()).collect();
     let said = import_bytes(&bytes[..50], None).map(|_| ()).unwrap_err().to_string();
     assert_eq!(said, "offset 48: the trace ends inside an entry of 12 bytes");
-    // Whoever takes it for ChampSim's is told what it is.
+    // Read as ChampSim's, it is told what it is.
     let options = ImportOptions { workload: "x".into(), origin: "x".into(), limit: None, level: 1 };
     let said = import_champsim(&bytes[..], RecordForm::Own, &options, Vec::new());
     let said = said.map(|_| ()).unwrap_err().to_string();
