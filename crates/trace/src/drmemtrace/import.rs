@@ -10,6 +10,7 @@ use super::{kind, marker, regdeps, Entry};
 use crate::champsim::ImportOptions;
 use crate::error::{Problem, TraceError};
 use crate::event::Event;
+use crate::format::dictionary::MAX_SITES;
 use crate::format::{BlockDef, Code, CodeForm, Header, RawAccess, Summary, TraceWriter};
 use crate::program::BlockId;
 use crate::record::{Branch, Instr, InstrFlags, Kind, RegSet};
@@ -113,6 +114,13 @@ struct Pending {
     code: Option<u32>,
     /// True if it has a repeat prefix, which its later rounds show.
     repeats: bool,
+}
+
+impl Pending {
+    /// The address behind it.
+    fn end(&self) -> u64 {
+        self.pc.wrapping_add(self.len.into())
+    }
 }
 
 /// Encodings that were seen.
@@ -221,17 +229,17 @@ struct Importer<W: Write> {
 impl<W: Write> Importer<W> {
     fn entry(&mut self, entry: Entry) -> Result<(), Fault> {
         match entry.kind {
-            kind::READ | kind::WRITE => self.access(entry),
+            kind::READ | kind::WRITE => self.access(entry)?,
             kind::INSTR..=kind::RETURN | kind::TAKEN_JUMP | kind::UNTAKEN_JUMP | kind::SYSENTER => {
                 let branch = branch(entry.kind);
                 self.instruction(entry.value, entry.size, branch)?;
             }
             kind::BUNDLE => {
-                let mut pc = self.pending.last().map_or(0, |last| last.pc + u64::from(last.len));
+                let mut pc = self.pending.last().map_or(0, Pending::end);
                 let lengths = entry.value.to_le_bytes();
                 for length in lengths.iter().take(usize::from(entry.size)) {
                     self.instruction(pc, u16::from(*length), Branch::None)?;
-                    pc += u64::from(*length);
+                    pc = pc.wrapping_add((*length).into());
                 }
             }
             kind::NO_FETCH => self.round(entry)?,
@@ -251,7 +259,7 @@ impl<W: Write> Importer<W> {
             )));
         }
         if let Some(last) = self.pending.last() {
-            let goes_on = last.pc.wrapping_add(u64::from(last.len)) == pc
+            let goes_on = last.end() == pc
                 && last.branch == Branch::None
                 && !last.repeats
                 && self.pending.len() < MAX_BLOCK
@@ -294,9 +302,13 @@ impl<W: Write> Importer<W> {
         Ok(())
     }
 
-    fn access(&mut self, entry: Entry) {
+    fn access(&mut self, entry: Entry) -> Result<(), Fault> {
         // Before the first instruction a trace may have those of one that it does not hold.
-        let Some(last) = self.pending.len().checked_sub(1) else { return };
+        let Some(last) = self.pending.len().checked_sub(1) else { return Ok(()) };
+        // No run has more, and a file may have any number.
+        if self.accesses.len() as u64 >= MAX_SITES {
+            return Err(Fault::Entry(format!("more than {MAX_SITES} accesses in a block of code")));
+        }
         let mut at = entry.value;
         let mut left = match entry.size {
             // `xsave` and its like, whose size only the machine knows: the line that is told.
@@ -311,6 +323,7 @@ impl<W: Write> Importer<W> {
             at = at.wrapping_add(u64::from(size));
             left -= size;
         }
+        Ok(())
     }
 
     fn process(&mut self, pid: u64) -> io::Result<()> {

@@ -192,6 +192,26 @@ fn large_accesses_are_of_lines_and_bundles_of_instructions() {
 }
 
 #[test]
+fn code_at_the_end_of_all_addresses_wraps_around() {
+    let mut entries = head(file_type::X86_64);
+    entries.extend([entry(kind::INSTR, 4, u64::MAX - 1), entry(kind::BUNDLE, 2, 0x0302)]);
+    let file = import(&entries, None).unwrap();
+    assert_eq!(file.footer().totals.instructions, 3);
+}
+
+#[test]
+fn an_instruction_of_endless_accesses_is_refused_before_they_fill_memory() {
+    let mut entries = head(file_type::X86_64);
+    entries.push(entry(kind::INSTR, 4, USER));
+    let whole = entries.len() as u64;
+    entries.extend(std::iter::repeat_n(entry(kind::READ, 8, 0x7000), 50_000));
+    let said = import(&entries, None).map(|_| ()).unwrap_err().to_string();
+    // Where the first one stands that is too many.
+    let at = ENTRY_BYTES as u64 * (whole + 16_384);
+    assert_eq!(said, format!("offset {at}: more than 16384 accesses in a block of code"));
+}
+
+#[test]
 fn what_cannot_be_imported_is_one_line() {
     let plain = head(file_type::X86_64);
     let refused = |entries: &[Entry]| import(entries, None).map(|_| ()).unwrap_err().to_string();
