@@ -201,6 +201,29 @@ fn trace_slice(
     })
 }
 
+/// Makes a trace of another simulator's, which the closure reads; its totals, as JSON.
+fn import(
+    py: Python<'_>,
+    what: &str,
+    path: &Path,
+    out: &Path,
+    workload: String,
+    limit: Option<u64>,
+    read: impl Send
+        + FnOnce(
+            &trace::ImportOptions,
+            &mut BufWriter<File>,
+        ) -> Result<trace::Summary, trace::TraceError>,
+) -> PyResult<String> {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let origin = format!("{what} {name}");
+    let options = trace::ImportOptions { workload, origin, limit, level: 9 };
+    py.detach(|| {
+        let summary = write_whole(out, |w| read(&options, w).map_err(|e| e.in_file(path)))?;
+        Ok(json(&summary.totals)?.to_string())
+    })
+}
+
 /// Reads ChampSim records into a trace; its totals, as JSON.
 #[pyfunction]
 #[pyo3(signature = (path, out, workload, limit=None, cloudsuite=false))]
@@ -216,16 +239,8 @@ fn import_champsim(
     let input = halfwink_inputs::open_input(&path, &budget);
     let input = input.map_err(|e| HalfwinkError::new_err(e.to_string()))?;
     let form = if cloudsuite { trace::RecordForm::Cloudsuite } else { trace::RecordForm::Own };
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let origin = format!("ChampSim trace {name}");
-    let options = trace::ImportOptions { workload, origin, limit, level: 9 };
-    py.detach(|| {
-        let summary = write_whole(&out, |w| {
-            trace::import_champsim(input, form, &options, w)
-                .map(|(summary, _)| summary)
-                .map_err(|e| e.in_file(&path))
-        })?;
-        Ok(json(&summary.totals)?.to_string())
+    import(py, "ChampSim trace", &path, &out, workload, limit, |options, w| {
+        trace::import_champsim(input, form, options, w).map(|(summary, _)| summary)
     })
 }
 
@@ -242,16 +257,8 @@ fn import_drmemtrace(
     let budget = halfwink_inputs::Budget::new(MOST_RECORDS_BYTES);
     let input = trace::DrmemtraceInput::open(&path, &budget);
     let mut input = input.map_err(|e| HalfwinkError::new_err(e.to_string()))?;
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let origin = format!("drmemtrace {name}");
-    let options = trace::ImportOptions { workload, origin, limit, level: 9 };
-    py.detach(|| {
-        let summary = write_whole(&out, |w| {
-            trace::import_drmemtrace(input.reader(), &options, w)
-                .map(|(summary, _)| summary)
-                .map_err(|e| e.in_file(&path))
-        })?;
-        Ok(json(&summary.totals)?.to_string())
+    import(py, "drmemtrace", &path, &out, workload, limit, |options, w| {
+        trace::import_drmemtrace(input.reader(), options, w).map(|(summary, _)| summary)
     })
 }
 
