@@ -160,15 +160,17 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     wide = width_mm * POINTS
     columns = 1 if wide < 300 or figure.stretch > 1 else 2
     least = LEAST_SHARE * wide / columns / figure.stretch
-    # An entry takes its name and its symbol.
-    entry = max(11, LETTER * _longest(figure.draw((200, 150), style.font, columns).to_dict()) + 3)
-    legend = max(1, int(wide / (entry * style.font)))
+    legend = 0
     panel = (wide / columns - 4 * style.font) / figure.stretch
     best: tuple[float, dict[str, Any]] = inf, {}
     before = inf
     for _ in range(ROUNDS):
         size = round(max(panel, LEAST)), round(max(ASPECT * panel, LEAST))
-        spec = _styled(figure.draw(size, style.font, columns).to_dict(), style, wide, legend)
+        drawn = figure.draw(size, style.font, columns).to_dict()
+        # An entry takes its name and its symbol.
+        entry = max(11, LETTER * _longest(drawn) + 3)
+        legend = legend or max(1, int(wide / (entry * style.font)))
+        spec = _styled(drawn, style, wide, legend)
         over = scene(spec)["width"] - wide
         # Too wide is worse than too narrow.
         best = min(best, (3 * over if over > 1 else -over, spec), key=lambda found: found[0])
