@@ -16,6 +16,7 @@ import pytest
 from conftest import (
     Halfwink,
     descendants,
+    document,
     lacking,
     need,
     need_bed,
@@ -350,12 +351,12 @@ def test_live_source_and_sink_run_from_the_command_line(wire: Bed, tmp_path: Pat
         words("generate", "gen0", "--pps", "1000", "--seconds", "0.2", "-o", str(out))
     )
     assert "frames/s" in shown
-    sent = json.loads(out.read_text())
+    sent = document(out.read_text())["facts"]
     # The first signal ends it with its result.
     watching.signal(signal.SIGTERM)
     text, _ = watching.popen.communicate(timeout=120)
     assert watching.popen.returncode == 0
-    assert json.loads(text)["order"]["received"] == sent["frames"] == 200
+    assert document(text)["facts"]["order"]["received"] == sent["frames"] == 200
 
     endless = wire.generator.start(
         words("generate", "gen0", "--seconds", "1000", "--json"), stdout=subprocess.PIPE
@@ -366,7 +367,7 @@ def test_live_source_and_sink_run_from_the_command_line(wire: Bed, tmp_path: Pat
     wait_until(lambda: int(wire.generator.run(["cat", sent_so_far])) > before + 100)
     endless.signal(signal.SIGINT)
     text, _ = endless.popen.communicate(timeout=120)
-    assert json.loads(text)["stopped"]
+    assert document(text)["facts"]["stopped"]
 
 
 def test_flows_are_dealt_out_to_interfaces(routed: Bed):
@@ -378,7 +379,7 @@ def test_flows_are_dealt_out_to_interfaces(routed: Bed):
         watcher = routed.worker("sink")
         watcher.begin("sink", interfaces="sink0")
         before = received(routed.sink, "sink0")
-        sent = json.loads(routed.router.run([*words, "--seconds", "0.2"]))
+        sent = document(routed.router.run([*words, "--seconds", "0.2"]))["facts"]
         wait_until(lambda: received(routed.sink, "sink0") >= before + sent["frames"] // 2)
         watcher.stop()
         return sent["frames"], watcher.result()

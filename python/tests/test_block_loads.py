@@ -159,12 +159,11 @@ def test_advice_for_a_load_from_the_command_line(tmp_path: Path, halfwink: Halfw
     (tmp_path / "a.fio").write_text(JOB + "[logs]\nrw=write\nnumjobs=2\nzonemode=zbd\n")
     done = halfwink("live", "block", "--advise", "--load", "a.fio", "--json")
     assert done.status == 0, done.err
-    document = done.json()
-    played = document["played"]
-    assert (played["load"]["depth"], played["load"]["left_out"]) == (10, "zonemode")
-    advised = next(row for row in played["policies"] if row["policy"] == block_loads.ADVISED)
-    assert document["advice"]["expected"]["uj_per_io"] == advised["uj_per_io"]
-    assert document["load"]["iops"] == advised["iops"]
+    facts = done.json()["facts"]
+    assert (facts["traced"]["depth"], facts["traced"]["left_out"]) == (10, "zonemode")
+    advised = next(row for row in done.rows("policies") if row["policy"] == block_loads.ADVISED)
+    assert facts["advice"]["expected"]["uj_per_io"] == advised["uj_per_io"]
+    assert facts["load"]["iops"] == advised["iops"]
     done = halfwink("live", "block", "--advise", "--load", "a.fio")
     assert "left out: zonemode" in done.err
     assert all(row in done.out for row in block_loads.LOAD_POLICIES)

@@ -343,7 +343,7 @@ def test_decisions_are_logged_and_replay(learned: Path, tmp_path: Path, halfwink
         counts = ended(daemon)
     done = halfwink("replay", str(log), "--json")
     assert done.status == 0, done
-    told = json.loads(done.out)
+    told = done.json()["facts"]
     assert told["first_difference"] is None
     assert told["header"]["world"] == "live preheat"
     assert "whole" in told["ended"]
@@ -356,4 +356,4 @@ def test_decisions_are_logged_and_replay(learned: Path, tmp_path: Path, halfwink
     log.write_text(changed)
     done = halfwink("replay", str(log), "--json")
     assert done.status == 1
-    assert "announced" in json.loads(done.out)["first_difference"]["event"]
+    assert "announced" in done.json()["facts"]["first_difference"]["event"]

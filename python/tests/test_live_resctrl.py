@@ -51,9 +51,9 @@ def test_a_plan_is_applied_shown_and_taken_back(halfwink: Halfwink, tree: Path) 
     shown = halfwink("live", "resctrl", "show", *at)
     assert "halfwink-kernel" in shown.out
     assert all(len(line) <= 80 for line in shown.out.splitlines()), shown.out
-    document = json.loads(halfwink("live", "resctrl", "show", *at, "--json").out)
-    assert document["groups"][0]["name"] == ""
-    assert document["applied"]
+    told = halfwink("live", "resctrl", "show", *at, "--json")
+    assert told.rows("groups")[0]["name"] == ""
+    assert told.json()["facts"]["applied"]
     assert (tree / "web" / "tasks").read_text() == "101\n202\n"
     assert halfwink("live", "resctrl", "restore", *at).status == 0
     assert held(tree) == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import gzip
-import json
 import math
 import random
 import signal
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink, lacking
+from conftest import Halfwink, document, lacking
 
 from halfwink.bed import prototype
 from halfwink.errors import HalfwinkError, RunError
@@ -224,7 +223,7 @@ def test_from_the_data_set_to_alpha_and_beta(halfwink: Halfwink, tmp_path: Path)
     made = halfwink("live", "dataset", str(folder), "--files", "200", "--json")
     assert made.status == 0, made.err
     same = halfwink("live", "dataset", str(folder), "--files", "200", "--check", "--json")
-    assert same.json()["sum"] == made.json()["sum"]
+    assert same.json()["facts"]["sum"] == made.json()["facts"]["sum"]
     where = f"unix:{tmp_path}/small.sock"
     slow = ("--workers", "2", "--slow", "3", "--repeat", "10", "--name", "small", "--json")
     with (
@@ -233,9 +232,9 @@ def test_from_the_data_set_to_alpha_and_beta(halfwink: Halfwink, tmp_path: Path)
     ):
         rate = ("--rate", "100", "--seconds", "0.5", "--seed", "2")
         load = halfwink("live", "load", where, *rate, "--log", str(tmp_path / "log"), "--json")
-        found = load.json()
+        found = load.json()["facts"]
         assert found["answered"] == found["requests"] > 25, found
-        assert [b["name"] for b in found["backends"]] == ["small"]
+        assert [b["name"] for b in load.rows("backends")] == ["small"]
         table = halfwink("live", "load", big, "--clients", "2", "--requests", "50")
         assert table.status == 0
         assert "latency ms" in table.out
@@ -246,11 +245,12 @@ def test_from_the_data_set_to_alpha_and_beta(halfwink: Halfwink, tmp_path: Path)
         small.send_signal(signal.SIGTERM)
         out, _ = small.communicate(timeout=120)
         assert small.returncode == 0
-    report = json.loads(out)
-    assert report["served"] == found["requests"] + 2 * 200
-    busy = sum(worker["busy_s"] for worker in report["workers"])
-    assert busy > 2.0 * sum(worker["cpu_s"] for worker in report["workers"]) > 0.0
-    pools = done.json()["pools"]
+    report = document(out)
+    assert report["facts"]["served"] == found["requests"] + 2 * 200
+    workers = report["tables"]["workers"]["rows"]
+    busy = sum(worker["busy_s"] for worker in workers)
+    assert busy > 2.0 * sum(worker["cpu_s"] for worker in workers) > 0.0
+    pools = {pool["name"]: pool for pool in done.rows("pools")}
     read = tomllib.loads(toml.read_text())["workloads"]["count"]
     assert len(read["small"]["beta_ms"]) == 2
     assert len(read["big"]["beta_ms"]) == 1
@@ -273,9 +273,9 @@ def test_a_quota_holds_or_says_why_not(halfwink: Halfwink, pages: Path):
         prototype.load(url, clients=2, seconds=1.0)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=120)
-    report = json.loads(out)
-    cpu_s = sum(worker["cpu_s"] for worker in report["workers"])
-    assert 0.02 < cpu_s / report["duration_s"] < 0.3, report
+    report = document(out)
+    cpu_s = sum(worker["cpu_s"] for worker in report["tables"]["workers"]["rows"])
+    assert 0.02 < cpu_s / report["facts"]["duration_s"] < 0.3, report
     left = [p for p in Path("/sys/fs/cgroup").glob("*/halfwink-*") if str(process.pid) in p.name]
     assert not left
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def test_a_log_is_replayed_and_a_forged_line_is_found(halfwink: Halfwink, tmp_pa
     assert told.status == 1
     assert told.out.startswith(f"differs at line {line} of ")
     assert "expected  nothing" in told.out
-    found = json.loads(halfwink("replay", str(log), "--json").out)
+    found = halfwink("replay", str(log), "--json").json()["facts"]
     assert found["first_difference"]["line"] == line
 
 

@@ -132,11 +132,14 @@ def test_key_without_description_is_an_error() -> None:
 
 
 def test_a_document_that_is_not_as_it_says_is_found() -> None:
-    good = {"schema": "halfwink.resctrl.restored/1", "journal": "mine", "changes": []}
+    facts = {"journal": "mine", "changes": []}
+    good = {"schema": "halfwink.tables/1", "command": "live resctrl restore"}
+    good |= {"tables": {}, "facts": facts, "verdict": []}
     with pytest.raises(jsonschema.ValidationError, match="is a required property"):
         document(json.dumps(good))
+    wrong = good | {"facts": facts | {"nothing": True, "changes": "mine"}}
     with pytest.raises(jsonschema.ValidationError, match="'mine'"):
-        document(json.dumps(good | {"nothing": True, "changes": "mine"}))
+        document(json.dumps(wrong))
     with pytest.raises(AssertionError):
         document(json.dumps({"schema": 1}))
     with pytest.raises(HalfwinkError, match="no JSON document `mine`"):

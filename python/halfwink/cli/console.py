@@ -174,6 +174,14 @@ def put_tables(
     put_json("tables", filled(command, tables, facts), out, json=json)
 
 
+def parted(
+    found: Mapping[str, Any], *tables: str
+) -> tuple[dict[str, Sequence[Mapping[str, Any]]], dict[str, Any]]:
+    """Returns those tables that a result has of these names, and all else as its single values."""
+    facts = {name: value for name, value in found.items() if name not in tables}
+    return {name: found[name] for name in tables if name in found}, facts
+
+
 def put_json(
     kind: str, document: Mapping[str, Any], out: Path | None, *, json: bool, quiet: bool = False
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink.cli.console import err, print_json, print_table, put_json, say
+from halfwink.cli.console import err, parted, print_table, print_tables, put_json, say
 from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
 from halfwink.live import block_advice
@@ -214,8 +214,8 @@ def _advise(asked: Asked, json: bool) -> int:
         played = {"load": runs.load, "policies": runs.expected()}
     advice = block_advice.advise(measured, load, simulate)
     if json:
-        document = block_advice.document(measured, load, advice, played)
-        print_json("live.block.advise", document)
+        found = block_advice.document(measured, load, advice, played)
+        print_tables("live block --advise", *parted(found, "trips", "policies"))
         return 0
     if played is not None:
         say(_described(played["load"]))

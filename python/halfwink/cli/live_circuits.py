@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink.cli import virtual_circuits
-from halfwink.cli.console import print_json, print_table, print_tables, say
+from halfwink.cli.console import parted, print_json, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import circuits as living
 from halfwink.live.virtual_circuits import VirtualSetting
@@ -182,7 +182,10 @@ def circuits(
 def _transfer(setting: living.Setting, size: int, off_s: float, json: bool) -> int:
     found = living.transfer(setting, size, switch_off_s=off_s)
     if json:
-        print_json("live.circuits.transfer", {"setting": asdict(setting), **asdict(found)})
+        facts = asdict(found)
+        report = facts.pop("report")
+        told = {"setting": asdict(setting), **facts, **report}
+        print_tables("live circuits --transfer", *parted(told, "hosts"))
     else:
         gbps = found.size * 8e-9 / found.seconds
         same = "equal" if found.equal else "NOT equal"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_json, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import native
 from halfwink.live import preheat as preheating
@@ -76,9 +76,18 @@ def self_test(
         set_out=set_out,
     )
     if json:
-        print_json("live.preheat.self-test", found)
+        print_tables("live preheat self-test", *_by_class(found, "cold"))
     else:
         _show(found)
+
+
+def _by_class(found: dict[str, Any], by: str) -> tuple[dict[str, list[dict[str, Any]]], Any]:
+    """Returns the tables of a measurement, tests and classes of requests, by a column; and its
+    single values."""
+    facts = {name: value for name, value in found.items() if name != "tables"}
+    tests = [{by: table[by], **table} for table in found["tables"]]
+    classes = [{by: test[by], **row} for test in tests for row in test.pop("classes")]
+    return {"tests": tests, "classes": classes}, facts
 
 
 @app.command
@@ -122,7 +131,7 @@ def pages(
     drops = None if drop is None else [drop]
     found = preheating.pages_self_test(server, rounds=n, drops=drops, set_out=set_out)
     if json:
-        print_json("live.preheat.pages", found)
+        print_tables("live preheat pages", *_by_class(found, "kind"))
         return
     recorded = found["recorded"]
     dropped = recorded["dropped"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink.bed import prototype
-from halfwink.cli.console import print_json, print_table, put_json, say
+from halfwink.cli.console import parted, print_table, print_tables, put_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.models.delay_model import Calibration, Fit
 
@@ -133,7 +133,7 @@ def load(
     found = _until_end(work)
     if log is not None:
         work.write_csv(log)
-    put_json("live.load", found, out, json=json)
+    put_tables("live load", *parted(found, "backends"), out, json=json)
     if not json and not quiet:
         _show_load(found)
     return 0
@@ -198,7 +198,12 @@ def calibrate(
     if out is not None:
         out.write_text(found.toml(plain=plain))
     if json:
-        print_json("live.calibrate", found.to_dict())
+        told = found.to_dict()
+        pools = [{"name": name, **fits} for name, fits in told["pools"].items()]
+        bins = [{"name": pool["name"], **row} for pool in pools for row in pool.pop("bins")]
+        print_tables(
+            "live calibrate", {"pools": pools, "bins": bins}, {"workload": told["workload"]}
+        )
     elif not quiet:
         _show_fits(found)
     return 0

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from halfwink.bed import prototype
-from halfwink.cli.console import print_json, print_table, put_json, say
+from halfwink.cli.console import parted, print_table, print_tables, put_tables, say
 from halfwink.cli.load import check_seed, milliseconds
 from halfwink.errors import HalfwinkError, RunError
 
@@ -93,7 +93,7 @@ def dataset(
                 progress=progress,
             )
     if json:
-        print_json("live.dataset", found)
+        print_tables("live dataset", {}, found)
     elif not quiet:
         rows = [
             ["files", f"{found['options']['files']:,}"],
@@ -190,7 +190,7 @@ def serve(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    put_json("live.serve", found, out, json=json)
+    put_tables("live serve", *parted(found, "workers"), out, json=json)
     if not json and not quiet:
         _show_pool(found)
     if not alive:

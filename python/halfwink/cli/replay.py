@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink.cli.console import out, print_json, print_table
+from halfwink.cli.console import out, print_table, print_tables
 from halfwink.runs import logs
 
 #: Columns of a terminal that no line of ours exceeds.
@@ -46,7 +46,7 @@ def replay(
         document: dict[str, Any] = dataclasses.asdict(told)
         if compared is not None:
             document["beside"] = {"log": str(beside), **dataclasses.asdict(compared)}
-        print_json("replay", document)
+        print_tables("replay", {}, document)
     else:
         _print_replay(told, technique)
         if compared is not None and beside is not None:

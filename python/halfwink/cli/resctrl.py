@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from halfwink import _core
-from halfwink.cli.console import json_text, print_json, print_table, say
+from halfwink.cli.console import json_text, parted, print_json, print_table, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
@@ -197,7 +197,7 @@ def apply(
     place = None if journal is None else str(journal)
     done = _core.resctrl_apply(str(root), str(plan), journal=place, proc=str(proc))
     if json:
-        print_json("resctrl.applied", done)
+        print_tables("live resctrl apply", {}, done)
         return 0
     if done["left"]:
         say("the plan is to leave the cache as it is: nothing written", quiet=quiet)
@@ -236,7 +236,7 @@ def restore(
     place = None if journal is None else str(journal)
     done = _core.resctrl_restore(str(root), journal=place, force=force)
     if json:
-        print_json("resctrl.restored", done)
+        print_tables("live resctrl restore", {}, done)
     elif done["nothing"]:
         say(f"nothing to restore: no journal {done['journal']}", quiet=quiet)
     else:
@@ -258,7 +258,7 @@ def show(*, root: Path = ROOT, json: Json = False) -> int:
     """
     found = _core.resctrl_show(str(root))
     if json:
-        print_json("resctrl.show", found)
+        print_tables("live resctrl show", *parted(found, "groups"))
         return 0
     rows: list[list[str]] = []
     for group in found["groups"]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink.bed import traffic
-from halfwink.cli.console import print_table, put_json, say
+from halfwink.cli.console import parted, print_table, put_tables, say
 from halfwink.errors import HalfwinkError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -236,7 +236,7 @@ def _show(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    put_json(f"live.{name}", found, out, json=json)
+    put_tables(f"live {name}", *parted(found, "slots"), out, json=json)
     if not json and not quiet:
         print_table([("what", "left"), ("value", "right")], rows)
 

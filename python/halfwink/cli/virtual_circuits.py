@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from halfwink.capture.progress import Progress
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import parted, print_table, print_tables, say
 from halfwink.live import virtual_circuits as virtual
 
 #: What a run is counted for, unless asked otherwise.
@@ -22,7 +22,8 @@ def play(setting: virtual.VirtualSetting, weeks: int | None, json: bool) -> int:
 
     found = virtual.measure(setting, weeks=WEEKS if weeks is None else weeks, progress=tell)
     if json:
-        print_json("live.circuits.virtual", {"setting": asdict(setting), **found})
+        told = {"setting": asdict(setting), **found}
+        print_tables("live circuits --virtual", *parted(told, "hosts"))
     else:
         _show(setting, found)
     return 0

@@ -239,5 +239,8 @@ def document(
 ) -> dict[str, Any]:
     """All of it, for programs. `played` is a user's own load: what it is, and what to expect of it
     by policy."""
-    advised = {"measured": measured, "load": asdict(load), "advice": asdict(advice)}
-    return {**advised, "played": played}
+    facts = {name: value for name, value in measured.items() if name != "trips"}
+    told = {"load": asdict(load), "advice": asdict(advice), "trips": measured["trips"]}
+    if played is not None:
+        told |= {"traced": played["load"], "policies": played["policies"]}
+    return facts | told

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from halfwink.schemas.parts import LIST, NOTE, NUMBER, OBJECT, document, part
+from halfwink.schemas.parts import LIST, NOTE, NUMBER, OBJECT, Node, document, part
 from halfwink.schemas.shared import INTERVAL
 from halfwink.schemas.tables import tables
 
 CALL_TIMES = part("mean_ns p50_ns p99_ns timed")
 REFUSED = part("for_measurements forged malformed replayed too_many")
 CHANGE = part("high_pct low_pct mean_pct")
+
+COLD = NOTE.called("Way in which caches were made cold.")
+DROP = NOTE.called("Way in which pages were dropped.")
+
+
+def _classes(names: str = "", **by: Node) -> Node:
+    """Returns a row of latencies of the requests of one class."""
+    quantiles = {name: OBJECT.or_null() for name in ("p50", "p90", "p99")}
+    about = "Class of the requests, such as `warm`, `cold` or `dropped`."
+    return part(f"n {names}", class_=NOTE.called(about), **by, **quantiles)
+
 
 DOCUMENTS = {
     "live.delegate": document(
@@ -38,71 +49,6 @@ DOCUMENTS = {
         "failed handshakes heard kernel_lines loads not_done restarts unknown wakes",
         refused=REFUSED,
     ),
-    "live.preheat.pages": document(
-        "halfwink live preheat pages: pages of a program",
-        "server rounds lead_us loads",
-        recorded=part(
-            "files read written",
-            dropped=part(
-                "changed files", memory=NUMBER.called("Pages of the program's own memory.")
-            ).called("Pages that were dropped."),
-        ),
-        tables=part(
-            "p_ahead_dropped p_replayed_dropped p_sham_ahead p_stopped_dropped "
-            "p_warm_ahead removed_ahead removed_by_replay removed_by_sham",
-            classes=part(
-                "major_faults minor_faults n",
-                class_=NOTE.called("Class of the requests, such as `warm` or `dropped`."),
-                p50=OBJECT.or_null(),
-                p90=OBJECT.or_null(),
-                p99=OBJECT.or_null(),
-            ).listed(),
-            kind=NOTE,
-        ).listed(),
-    ),
-    "live.preheat.self-test": document(
-        "halfwink live preheat self-test: prefetching on this machine",
-        "server rounds lead_us",
-        learned=part(
-            "rounds",
-            kinds=part(
-                "candidates",
-                first=NUMBER.called("Lines that were quick after the first request."),
-                common=NUMBER.called("Lines that were quick after all requests."),
-                kept=NUMBER.called("Lines of `common` that are slow without a request."),
-                warm=NUMBER.called("Median time of a cached load: ns in the kernel, else ticks."),
-                cold=NUMBER.called("Time that 90 % of the uncached loads exceed, as of `warm`."),
-                name=NOTE,
-            ).listed(),
-        ),
-        rates_ns_per_line=part(
-            "best_prefetch kernel_cold kernel_warm ratio",
-            user=NUMBER.called("Time of a loop in the server's own thread."),
-        ),
-        announcement_to_first_load_us=part(
-            "n", p50=INTERVAL.or_null(), p90=INTERVAL.or_null(), p99=INTERVAL.or_null()
-        ),
-        tables=part(
-            "p_preheated_cold p_sham_preheated p_warm_preheated removed_by_preheat removed_by_sham",
-            classes=part(
-                "n",
-                class_=NOTE.called("Class of the requests, such as `warm` or `cold`."),
-                p50=OBJECT.or_null(),
-                p90=OBJECT.or_null(),
-                p99=OBJECT.or_null(),
-            ).listed(),
-            cold=NOTE.called("Way in which caches were made cold."),
-        ).listed(),
-        counts=part(
-            "failed handshakes heard kernel_lines loads not_done restarts unknown wakes",
-            refused=REFUSED,
-        ),
-    ),
-    "resctrl.applied": document(
-        "halfwink live resctrl apply: what was set",
-        "journal left not_moved rehearsal tasks",
-        groups=NOTE.listed().called("Groups of the resource control file system."),
-    ),
     "resctrl.plan": document(
         "halfwink live resctrl plan: a division of a cache; also the plan's file",
         "leave_it routing ways",
@@ -125,14 +71,90 @@ DOCUMENTS = {
         notes=NOTE.listed(),
         workload=NOTE,
     ),
-    "resctrl.restored": document(
-        "halfwink live resctrl restore: what was set back",
-        "journal nothing",
-        changes=NOTE.listed().called("Changes that were written, in order."),
+}
+
+TABLES = {
+    "live preheat pages": tables(
+        "pages of a program",
+        part(
+            "server rounds lead_us loads",
+            recorded=part(
+                "files read written",
+                dropped=part(
+                    "changed files", memory=NUMBER.called("Pages of the program's own memory.")
+                ).called("Pages that were dropped."),
+            ),
+        ),
+        tests=part(
+            "p_ahead_dropped p_replayed_dropped p_sham_ahead p_stopped_dropped "
+            "p_warm_ahead removed_ahead removed_by_replay removed_by_sham",
+            kind=DROP,
+        ),
+        classes=_classes("major_faults minor_faults", kind=DROP),
     ),
-    "resctrl.show": document(
-        "halfwink live resctrl show: how the caches are divided",
-        "applied free_classes kernel_mode_unread rehearsal root",
+    "live preheat self-test": tables(
+        "prefetching on this machine",
+        part(
+            "server rounds lead_us",
+            learned=part(
+                "rounds",
+                kinds=part(
+                    "candidates",
+                    first=NUMBER.called("Lines that were quick after the first request."),
+                    common=NUMBER.called("Lines that were quick after all requests."),
+                    kept=NUMBER.called("Lines of `common` that are slow without a request."),
+                    warm=NUMBER.called(
+                        "Median time of a cached load: ns in the kernel, else ticks."
+                    ),
+                    cold=NUMBER.called(
+                        "Time that 90 % of the uncached loads exceed, as of `warm`."
+                    ),
+                    name=NOTE,
+                ).listed(),
+            ),
+            rates_ns_per_line=part(
+                "best_prefetch kernel_cold kernel_warm ratio",
+                user=NUMBER.called("Time of a loop in the server's own thread."),
+            ),
+            announcement_to_first_load_us=part(
+                "n", p50=INTERVAL.or_null(), p90=INTERVAL.or_null(), p99=INTERVAL.or_null()
+            ),
+            counts=part(
+                "failed handshakes heard kernel_lines loads not_done restarts unknown wakes",
+                refused=REFUSED,
+            ),
+        ),
+        tests=part(
+            "p_preheated_cold p_sham_preheated p_warm_preheated removed_by_preheat removed_by_sham",
+            cold=COLD,
+        ),
+        classes=_classes(cold=COLD),
+    ),
+    "live resctrl apply": tables(
+        "what was set",
+        part(
+            "journal left not_moved rehearsal tasks",
+            groups=NOTE.listed().called("Groups of the resource control file system."),
+        ),
+    ),
+    "live resctrl restore": tables(
+        "what was set back",
+        part(
+            "journal nothing",
+            changes=NOTE.listed().called("Changes that were written, in order."),
+        ),
+    ),
+    "live resctrl show": tables(
+        "how the caches are divided",
+        part(
+            "applied free_classes kernel_mode_unread rehearsal root",
+            kernel_mode=part(
+                "group",
+                active=NOTE.called("Mode that is in force."),
+                modes=NOTE.listed().called("Modes that this kernel offers."),
+            ).or_null(),
+            resources=OBJECT,
+        ),
         groups=part(
             "kmode_cpus",
             cpus=NOTE.called("CPUs as a list, such as `0-3`."),
@@ -140,19 +162,8 @@ DOCUMENTS = {
             mode=NOTE.called("Mode of the group."),
             name=NOTE,
             tasks=NUMBER.listed(),
-        )
-        .listed()
-        .called("Groups of the resource control file system."),
-        kernel_mode=part(
-            "group",
-            active=NOTE.called("Mode that is in force."),
-            modes=NOTE.listed().called("Modes that this kernel offers."),
-        ).or_null(),
-        resources=OBJECT,
+        ),
     ),
-}
-
-TABLES = {
     "live idle": tables(
         "idle times of CPUs",
         "fallback mechanism watched_s",

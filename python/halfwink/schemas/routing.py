@@ -13,12 +13,6 @@ ORDER = part(
 )
 
 DOCUMENTS = {
-    "live.generate": document(
-        "halfwink live generate: packets that were sent",
-        "bytes cpu_s frames pps refusals scheduled_frames seconds spin_s start_ns stopped",
-        lateness_us=SPREAD,
-        slots=part("at_s frames").listed(),
-    ),
     "live.router": document(
         "halfwink live router: what the router did",
         "changes duration_s exported log_dropped lost moves overflowed received sent "
@@ -53,19 +47,29 @@ DOCUMENTS = {
             residency=part("busy_s c1_s c3_s c6_s spin_s"),
         ).listed(),
     ),
-    "live.sink": document(
-        "halfwink live sink: packets that arrived",
-        "bad_headers bytes captured corrupt cpu_s early frames other other_bytes pps "
-        "seconds sink_drops start_ns",
-        flows=part("disturbed flows", order=ORDER).or_null(),
-        hops_left=NUMBER.listed().or_null(),
-        latency_us=SPREAD.or_null(),
-        order=ORDER,
-        slots=part("at_s bytes frames", latency_us=SPREAD.or_null()).listed(),
-    ),
 }
 
 TABLES = {
+    "live generate": tables(
+        "packets that were sent",
+        part(
+            "bytes cpu_s frames pps refusals scheduled_frames seconds spin_s start_ns stopped",
+            lateness_us=SPREAD,
+        ),
+        slots=part("at_s frames"),
+    ),
+    "live sink": tables(
+        "packets that arrived",
+        part(
+            "bad_headers bytes captured corrupt cpu_s early frames other other_bytes pps "
+            "seconds sink_drops start_ns",
+            flows=part("disturbed flows", order=ORDER).or_null(),
+            hops_left=NUMBER.listed().or_null(),
+            latency_us=SPREAD.or_null(),
+            order=ORDER,
+        ),
+        slots=part("at_s bytes frames", latency_us=SPREAD.or_null()),
+    ),
     "live day": tables(
         "a day of load in a bed",
         "frames live_busy_s simulated_busy_s live_modelled_j simulated_modelled_j "

@@ -11,10 +11,8 @@ FIT = part(
     beta_s_per_kb=NUMBER.listed(),
     gamma=NUMBER.called("Exponent of the sharing of a machine."),
 )
-BIN = part("n requests bytes seconds fitted_s")
-POOL = part("requests", medians=FIT, medians_free=FIT, plain=FIT, plain_free=FIT, bins=BIN.listed())
+POOL = TEXT.called("Pool: `small` or `big`.")
 QUANTILES = part("count max mean p50 p90 p99 p999")
-BY_POOL = part("small big")
 RESIDENCY = part(
     "asleep_s going_down_s lost_s",
     asleep_by_level_s=NUMBER.listed().called("Time asleep by level of sleep, the first one first."),
@@ -33,37 +31,6 @@ BACKEND = part(
 )
 
 DOCUMENTS = {
-    "live.calibrate": document(
-        "halfwink live calibrate: a server's times as a machine file",
-        workload=NOTE,
-        pools=part(small=POOL, big=POOL),
-    ),
-    "live.dataset": document(
-        "halfwink live dataset: the prototype's files",
-        "bytes shape sum",
-        format=NUMBER,
-        options=part("files max_bytes mean_bytes min_bytes seed").called(
-            "Options that the data set was made with."
-        ),
-    ),
-    "live.load": document(
-        "halfwink live load: requests that were answered, and when",
-        "answered answered_per_s bytes connections cpu_s offered_per_s requests "
-        "seconds start_ns stopped waited",
-        late=NUMBER.called("Requests that were sent more than a millisecond late."),
-        backends=part(latency_s=QUANTILES, name=NOTE, service_s=QUANTILES).listed(),
-        errors=OBJECT.called("Failed requests by reason."),
-        latency_s=QUANTILES,
-        lateness_s=QUANTILES,
-        service_s=QUANTILES,
-    ),
-    "live.serve": document(
-        "halfwink live serve: what the prototype's server did",
-        "connections duration_s refused served",
-        name=NOTE,
-        service_s=QUANTILES.called("Times from taking a request to handing its answer over."),
-        workers=part("busy_s bytes cpu cpu_s refused served").listed(),
-    ),
     "live.steer": document(
         "halfwink live steer: what the proxy did",
         "connections duration_s listen log_dropped steps_back",
@@ -93,6 +60,44 @@ DOCUMENTS = {
 }
 
 TABLES = {
+    "live calibrate": tables(
+        "a server's times as a machine file",
+        part(workload=NOTE),
+        pools=part("requests", name=POOL, medians=FIT, medians_free=FIT, plain=FIT, plain_free=FIT),
+        bins=part("n requests bytes seconds fitted_s", name=POOL),
+    ),
+    "live dataset": tables(
+        "the prototype's files",
+        part(
+            "bytes shape sum",
+            format=NUMBER,
+            options=part("files max_bytes mean_bytes min_bytes seed").called(
+                "Options that the data set was made with."
+            ),
+        ),
+    ),
+    "live load": tables(
+        "requests that were answered, and when",
+        part(
+            "answered answered_per_s bytes connections cpu_s offered_per_s requests "
+            "seconds start_ns stopped waited",
+            late=NUMBER.called("Requests that were sent more than a millisecond late."),
+            errors=OBJECT.called("Failed requests by reason."),
+            latency_s=QUANTILES,
+            lateness_s=QUANTILES,
+            service_s=QUANTILES,
+        ),
+        backends=part(latency_s=QUANTILES, name=NOTE, service_s=QUANTILES),
+    ),
+    "live serve": tables(
+        "what the prototype's server did",
+        part(
+            "connections duration_s refused served",
+            name=NOTE,
+            service_s=QUANTILES.called("Times from taking a request to handing its answer over."),
+        ),
+        workers=part("busy_s bytes cpu cpu_s refused served"),
+    ),
     "live predict": tables(
         "run lengths of system calls, as they were predicted",
         rows=part(
@@ -102,7 +107,7 @@ TABLES = {
         errors=part("threshold mean_error_pct p99_error_pct"),
         pools=part(
             "gamma alpha_ms",
-            name=TEXT.called("Pool: `small` or `big`."),
+            name=POOL,
             beta_ms=NUMBER.listed(),
         ),
     ),

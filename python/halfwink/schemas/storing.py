@@ -38,43 +38,44 @@ DOCUMENTS = {
             here=NUMBER.called("I/Os that the worker completed on its own CPU."),
         ).listed(),
     ),
-    "live.block.advise": document(
-        "halfwink live block --advise: which policy suits this machine and load",
-        measured=part(
+}
+
+TABLES = {
+    "live block --advise": tables(
+        "which policy suits this machine and load",
+        part(
             machine=MACHINE.called("CPUs of this machine and their caches."),
-            trips=part("from to same_cache same_package line_ns").listed(),
             wake=part("from to call_us until_us sleeper_us").or_null(),
-        ),
-        load=part("iops io_us mean_iops").or_null(),
-        advice=part(
-            "queues poll poll_below_us gap_us rq_affinity",
-            cpus=NUMBER.listed().called("CPUs to use, by number."),
-            why=NOTE.listed(),
-            lines=NOTE.listed().listed().called("Shell commands that set the advice."),
-            expected=part(
-                "iops iops_low iops_high cpus_low cpus_high uj_per_io uj_per_io_low uj_per_io_high",
-                cpus=NUMBER.called("Mean number of CPUs that are busy."),
+            load=part("iops io_us mean_iops").or_null(),
+            advice=part(
+                "queues poll poll_below_us gap_us rq_affinity",
+                cpus=NUMBER.listed().called("CPUs to use, by number."),
+                why=NOTE.listed(),
+                lines=NOTE.listed().listed().called("Shell commands that set the advice."),
+                expected=part(
+                    "iops iops_low iops_high cpus_low cpus_high uj_per_io uj_per_io_low "
+                    "uj_per_io_high",
+                    cpus=NUMBER.called("Mean number of CPUs that are busy."),
+                ).or_null(),
             ).or_null(),
-        ).or_null(),
-        played=part(
-            load=part(
+            traced=part(
                 "depth bytes reads_pct iops peak_iops traced_latency_us device_latency_us "
                 "phases left_out read_as",
                 kind=NOTE,
                 issuers=NUMBER,
-            ).or_null(),
-            policies=part(
-                "policy iops iops_low iops_high latency_p50_us latency_p50_us_low "
-                "latency_p50_us_high latency_p99_us latency_p99_us_low latency_p99_us_high "
-                "cpus_low cpus_high awake_cpus awake_cpus_low awake_cpus_high uj_per_io "
-                "uj_per_io_low uj_per_io_high",
-                cpus=NUMBER.called("Mean number of CPUs that are busy."),
-            ).listed(),
-        ).or_null(),
+            )
+            .optional()
+            .called("Load of `--load`, if it was given."),
+        ),
+        trips=part("from to same_cache same_package line_ns"),
+        policies=part(
+            "policy iops iops_low iops_high latency_p50_us latency_p50_us_low "
+            "latency_p50_us_high latency_p99_us latency_p99_us_low latency_p99_us_high "
+            "cpus_low cpus_high awake_cpus awake_cpus_low awake_cpus_high uj_per_io "
+            "uj_per_io_low uj_per_io_high",
+            cpus=NUMBER.called("Mean number of CPUs that are busy."),
+        ).optional(),
     ),
-}
-
-TABLES = {
     "storage calibrate": tables(
         "a machine made of recordings, and how well it predicts",
         alone=part("us interrupt_us instructions", queues=TEXT),

@@ -3,39 +3,9 @@
 from __future__ import annotations
 
 from halfwink import _core
-from halfwink.schemas.parts import INTEGER, NOTE, NUMBER, OBJECT, TEXT, Node, document, part
+from halfwink.schemas.parts import INTEGER, NOTE, NUMBER, OBJECT, TEXT, Node, part
 from halfwink.schemas.shared import INTERVAL
 from halfwink.schemas.tables import FREE, tables
-
-DOCUMENTS = {
-    "replay": document(
-        "halfwink replay: whether a log's decisions repeat",
-        "log timers actions unheard last_ps",
-        header=part(
-            "build family log machine schema technique workload world",
-            set=part(requests=TEXT).optional(),
-        ),
-        policies=NUMBER.called("Policies in the log."),
-        lines=NUMBER.called("Lines of the log."),
-        events=NUMBER.called("Events played."),
-        ended=part(
-            whole=part(
-                "end_ps",
-                dropped=NUMBER.called("Lines that the log lost because it was full."),
-                lines=NUMBER.called("Lines of the log."),
-            )
-        ),
-        first_difference=part(
-            "line now_ps",
-            event=OBJECT,
-            expected=Node({"type": ["object", "string"]})
-            .listed()
-            .called("Actions that the log has, or the reason why there are none."),
-            found=Node({"type": ["object", "string"]}).listed(),
-            place=part("family stream").called("Policy that the line belongs to."),
-        ).or_null(),
-    ),
-}
 
 #: Run that a row belongs to.
 RUN = "workload machine set technique"
@@ -58,6 +28,36 @@ def world_row(table: str, world: str | None = None, names: str = "") -> Node:
 
 
 TABLES = {
+    "replay": tables(
+        "whether a log's decisions repeat",
+        part(
+            "log timers actions unheard last_ps",
+            header=part(
+                "build family log machine schema technique workload world",
+                set=part(requests=TEXT).optional(),
+            ),
+            policies=NUMBER.called("Policies in the log."),
+            lines=NUMBER.called("Lines of the log."),
+            events=NUMBER.called("Events played."),
+            beside=OBJECT.optional().called("The other log, and where they differ."),
+            ended=part(
+                whole=part(
+                    "end_ps",
+                    dropped=NUMBER.called("Lines that the log lost because it was full."),
+                    lines=NUMBER.called("Lines of the log."),
+                )
+            ),
+            first_difference=part(
+                "line now_ps",
+                event=OBJECT,
+                expected=Node({"type": ["object", "string"]})
+                .listed()
+                .called("Actions that the log has, or the reason why there are none."),
+                found=Node({"type": ["object", "string"]}).listed(),
+                place=part("family stream").called("Policy that the line belongs to."),
+            ).or_null(),
+        ),
+    ),
     "sample": tables(
         "techniques on samples of a long recording, with intervals",
         part(

@@ -50,7 +50,7 @@ def _hosts(load: Node, names: str = "at_work") -> Node:
         lost=LOST,
         refused=REFUSED,
         sync=SLACK,
-    ).listed()
+    )
 
 
 DOCUMENTS = {
@@ -60,33 +60,31 @@ DOCUMENTS = {
         "held_bytes dropped realtime",
         setting=SETTING,
         switch=_switch(),
-        hosts=_hosts(LOAD.or_null()),
-        slots=NUMBER.called("Slots of the fabric that have passed."),
-        cpu_pct=CPU_PCT,
-    ),
-    "live.circuits.transfer": document(
-        "halfwink live circuits --transfer: a file through the fabric",
-        "size equal seconds",
-        setting=SETTING,
-        report=part(
-            switch=_switch(),
-            hosts=_hosts(NUMBER),
-        ),
-    ),
-    "live.circuits.virtual": document(
-        "halfwink live circuits --virtual: the fabric in virtual time",
-        "use_pct gbps duty_pct up_pct late_slots overlaps violations forwarded "
-        "held_bytes dropped realtime",
-        setting=part(f"{_SETTING} dilation shaper tcp seed", technique=NOTE),
-        switch=_switch(""),
-        hosts=_hosts(LOAD.or_null(), ""),
-        streams=LIST,
+        hosts=_hosts(LOAD.or_null()).listed(),
         slots=NUMBER.called("Slots of the fabric that have passed."),
         cpu_pct=CPU_PCT,
     ),
 }
 
 TABLES = {
+    "live circuits --transfer": tables(
+        "a file through the fabric",
+        part("size equal seconds", setting=SETTING, switch=_switch()),
+        hosts=_hosts(NUMBER),
+    ),
+    "live circuits --virtual": tables(
+        "the fabric in virtual time",
+        part(
+            "use_pct gbps duty_pct up_pct late_slots overlaps violations forwarded "
+            "held_bytes dropped realtime",
+            setting=part(f"{_SETTING} dilation shaper tcp seed", technique=NOTE),
+            switch=_switch(""),
+            streams=LIST,
+            slots=NUMBER.called("Slots of the fabric that have passed."),
+            cpu_pct=CPU_PCT,
+        ),
+        hosts=_hosts(LOAD.or_null(), ""),
+    ),
     "live circuits --slots": tables(
         "the least slots by ideal use",
         part(setting=SETTING),
