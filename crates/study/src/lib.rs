@@ -18,6 +18,8 @@ mod mutant;
 mod parallel;
 mod prepared;
 mod replay;
+#[cfg(test)]
+mod shipped;
 mod study;
 mod table;
 mod target;

@@ -278,10 +278,7 @@ const KILLS: &str = "targets/killed";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     /// A mutant that changes nothing would make every target look insensitive.
     #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use halfwink_techniques::{techniques, Choice, Values};
 
 use crate::job::Job;
-use crate::library::Library;
 use crate::logs::Logs;
+use crate::shipped::library;
 use crate::world::{Settings, World};
 use crate::worlds::list::world;
 
@@ -23,10 +23,6 @@ const RUNS: &[Case] = &[
     ("router", "ipv4@5", "westmere", &[]),
     ("router", "ipsec@5,20", "westmere", &[]),
 ];
-
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
 
 fn options(world: &dyn World) -> Values {
     let mut options = Values::of(world.options());

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use halfwink_study::{check_policy, Checked, Library};
+use halfwink_study::{check_policy, Checked};
 use halfwink_techniques::{techniques, Make, Plan};
 
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use crate::library;
 
 fn check(world: &str, technique: &str, seeds: u64) -> Checked {
     let within = Duration::from_secs(300);

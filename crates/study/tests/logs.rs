@@ -8,13 +8,11 @@ use halfwink_policy::offload::{
     Cause, Delegation, DelegationParameters, Event, KernelEntry, Registers,
 };
 use halfwink_policy::Host;
-use halfwink_study::{beside, replay, Control, Job, Library, Report, Table, Tables};
+use halfwink_study::{beside, replay, Control, Job, Report, Table, Tables};
 use halfwink_units::Time;
 use tempfile::TempDir;
 
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use crate::library;
 
 fn job(names: [&str; 4], options: &[(&str, &str)]) -> Job {
     let [world, workload, machine, technique] = names.map(str::to_owned);

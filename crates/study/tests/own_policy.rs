@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use halfwink_study::{replay, Control, Job, Library, Study, Table, Tables};
+use halfwink_study::{replay, Control, Job, Study, Table, Tables};
 use tempfile::TempDir;
 
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use crate::library;
 
 /// A run that is long enough for some thousand stalls and a few halts.
 fn job(technique: &str) -> Job {

@@ -44,13 +44,9 @@ pub(crate) fn command_of(world_name: &str, technique: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::Library;
+    use crate::shipped::library;
     use crate::world::Defaults;
     use halfwink_techniques::technique;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
 
     #[test]
     fn a_world_that_is_not_there_is_one_line() {

@@ -191,13 +191,9 @@ pub(super) fn segregation_policy(
 #[cfg(test)]
 mod tests {
     use crate::job::Job;
-    use crate::library::Library;
+    use crate::shipped::library;
     use crate::table::{Table, Value};
     use crate::world::{Control, Tables};
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
 
     fn job(technique: &str, machine: &str) -> Job {
         Job {

@@ -118,10 +118,7 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn the_shipped_description_is_the_published_predictor() {

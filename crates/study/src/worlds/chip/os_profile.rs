@@ -304,10 +304,7 @@ fn footprint(profile: &OsProfile) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn a_shipped_workload_adds_up() {

@@ -360,6 +360,7 @@ mod tests {
     use halfwink_units::{PhysAddr, VirtAddr};
 
     use super::*;
+    use crate::shipped::library;
 
     /// Calls and interrupts of as many instructions, between user instructions.
     fn script(list: &[(Event, u16)]) -> Script {
@@ -391,10 +392,6 @@ mod tests {
     }
 
     const TICK: Event = Event::Interrupt { vector: 236 };
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
 
     fn model() -> EntryModel {
         library().entry_model(PUBLISHED, &[]).unwrap()

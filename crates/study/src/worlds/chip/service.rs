@@ -36,12 +36,8 @@ impl WarmService {
 
 #[cfg(test)]
 mod tests {
-    use crate::library::Library;
+    use crate::shipped::library;
     use crate::table::Value;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
 
     #[test]
     fn a_service_is_a_workload_by_name() {

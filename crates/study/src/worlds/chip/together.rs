@@ -94,15 +94,11 @@ mod tests {
 
     use super::*;
     use crate::job::Job;
-    use crate::library::Library;
     use crate::prepared::{run_together, PreparedJob};
+    use crate::shipped::library;
     use crate::world::Control;
     use crate::worlds::chip::adapt::Joint;
     use halfwink_techniques::{techniques, Choice, Gating, Make};
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
 
     fn job(workload: &str, machine: &str, technique: &str) -> PreparedJob {
         let options = [("instructions", "30000"), ("timeline_ns", "0..20000")];

@@ -191,11 +191,7 @@ fn trees() -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn every_fabric_fills_its_tables() {

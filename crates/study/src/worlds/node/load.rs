@@ -113,10 +113,7 @@ fn distribution(library: &Library, file: &str, mean_us: f64) -> Result<Law, Stud
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn clients_are_read() {

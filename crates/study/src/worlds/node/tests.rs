@@ -1,16 +1,12 @@
 use halfwink_engine::RunControl;
 
 use crate::job::Job;
-use crate::library::Library;
 use crate::logs::Logs;
+use crate::shipped::library;
 use crate::table::Value;
 use crate::world::{Control, Tables};
 use crate::worlds::list::world;
 use halfwink_techniques::choices;
-
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
 
 fn job(workload: &str, machine: &str, technique: &str) -> Job {
     Job {

@@ -224,11 +224,7 @@ impl RouterInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn a_shipped_router_fills_its_closed_tables() {

@@ -361,11 +361,8 @@ mod fault_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shipped::library;
     use halfwink_techniques::choices;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {

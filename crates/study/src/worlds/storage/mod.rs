@@ -91,11 +91,7 @@ impl StorageInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn the_machines_of_the_table_are_there_and_differ_in_what_it_prints() {

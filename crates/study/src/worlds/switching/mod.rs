@@ -246,10 +246,7 @@ impl SwitchingInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn library() -> Library {
-        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-    }
+    use crate::shipped::library;
 
     #[test]
     fn a_shipped_model_fills_its_tables() {

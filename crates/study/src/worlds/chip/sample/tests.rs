@@ -5,13 +5,9 @@ use halfwink_engine::RunControl;
 use super::{Sample, SampleQuestion, Spacing};
 use crate::error::StudyError;
 use crate::job::Job;
-use crate::library::Library;
+use crate::shipped::library;
 use crate::table::Value;
 use crate::world::Control;
-
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
 
 fn question(workload: &str) -> SampleQuestion {
     SampleQuestion {
