@@ -98,6 +98,7 @@ impl Design {
                 return of_kind(list.span(), "maximize", "\"adaptive\"");
             }
         }
+        // An ignored key is an error: a grid with `points` would seem to have been thinned out.
         if kind == "grid" {
             for (key, value) in [("points", &file.points), ("seed", &file.seed)] {
                 if let Some(value) = value {

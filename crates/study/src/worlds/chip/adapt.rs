@@ -53,6 +53,7 @@ impl Joint {
     /// vacant between kernel entries, or else the first one.
     fn sleeping(&self) -> (&Part, Option<&Part>) {
         match (self.part(Slot::Stalls), self.part(Slot::Idle)) {
+            // By identity: one technique may take both slots, and then one policy decides in both.
             (Some(stalls), Some(idle)) if !std::ptr::eq(stalls, idle) => (stalls, Some(idle)),
             (one, other) => {
                 let decides = one.or(other).or_else(|| self.part(Slot::Kernel));
