@@ -182,6 +182,8 @@ impl SleepCycle {
             return Shares { busy: 1.0, idle: 0.0, closing: 0.0, asleep: 0.0, set_up: 0.0 };
         }
         let sleeps = self.sleeps(rate);
+        // A cycle is one idle time and the busy period behind it; requests that come during the
+        // set-up lengthen that by 1 / (1 - busy).
         let cycle = (1.0 + rate * self.first(rate).0) / (rate * (1.0 - busy));
         Shares {
             busy,
