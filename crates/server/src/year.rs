@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linear_is_exact_whatever_the_grid() {
+    fn linear_power_is_exact_on_any_grid() {
         let counts = [0.0, 120.0 * 3.0, 120.0 * 30.0];
         let year = grid(&[40.0, 0.0, 10.0, 100.0]).walk(&walk(&counts, 3.0));
         assert!((year.energy_j - 2.0 * 60.0 * (10.0 + 13.0 + 40.0)).abs() < 1e-6);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_the_highest_load_is_counted_and_left_out() {
+    fn steps_above_highest_load_are_counted_apart() {
         let counts = [120.0 * 100.0, 0.0];
         let grid = grid(&[0.0, 40.0, 100.0]);
         assert!((grid.highest() - 40.0).abs() < 1e-12);

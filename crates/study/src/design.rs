@@ -320,7 +320,7 @@ seed = [1, 2, 3, 4, 5, 6, 7, 8]
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn wrong_design_is_refused_with_reason() {
         let adaptive = |text: &str| format!("kind = \"adaptive\"\n{text}");
         let two = "minimize = [\"energy_j\", \"latency_p99_u\"]";
         let cases = [

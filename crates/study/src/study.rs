@@ -412,7 +412,7 @@ techniques = ["always-on", "tap"]
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn wrong_study_is_refused_with_line() {
         let cases = [
             ("\"tap\"", "\"tpa\"", "s.toml:6: unknown technique `tpa`; did you mean `tap`?"),
             ("[\"ev6-4\"]", "[]", "s.toml:5: an empty list; expected at least one"),

@@ -192,7 +192,7 @@ mod tests {
     proptest! {
         /// Nights and days of any length, with and without circuits, with few stalls and many.
         #[test]
-        fn what_is_noted_is_what_is_played(
+        fn quiet_slot_equals_played_slot(
             packet_us in 1.0..3000.0,
             share in prop::sample::select(vec![0.0, 0.001, 0.05, 0.5]),
             slots in prop::collection::vec(

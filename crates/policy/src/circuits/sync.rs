@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_sync_frame_reads_back_equal() {
         let frame = bytes(&night(1), &[]);
         assert_eq!(frame.len(), BYTES);
         assert_eq!(decode(&frame), Ok((SWITCH, night(1), &[][..])));

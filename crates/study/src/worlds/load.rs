@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_are_read() {
+    fn load_texts_parse_to_their_loads() {
         use Rate::{PerSecond, Percent};
         let plain = Reading::default;
         for (text, load) in [

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_in_a_slot_of_its_own_changes_no_bit() {
+    fn profile_beside_a_technique_changes_no_bit() {
         for technique in ["tap", "c6a", "idle-gate", "mapg-counter", "menu"] {
             let alone = play(technique, "golden-cove-4").unwrap();
             let both = play(&format!("{technique}+os-profile"), "golden-cove-4").unwrap();

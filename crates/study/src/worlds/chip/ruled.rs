@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_in_a_line() {
+    fn impossible_rule_is_refused_in_one_line() {
         let why = |technique: &str, set: &[(&str, &str)]| {
             let error = play(technique, set).map(drop).expect_err(technique).to_string();
             assert!(!error.contains('\n'), "{error}");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_read() {
+    fn client_loads_parse_to_their_clients() {
         let file = "workloads/server/csedns.arrival.cdf";
         for (text, count, mean_us) in [
             ("clients:64:think=1ms", 64, 1000.0),
