@@ -83,7 +83,7 @@ mod tests {
     use super::imports;
 
     #[test]
-    fn imports_are_counted() {
+    fn imports_of_module_are_counted() {
         let head = b"\0asm\x01\0\0\0";
         let with = [head.as_slice(), &[1, 1, 0], &[2, 7, 3, 1, b'e', 1, b'f', 0, 0]].concat();
         assert_eq!(imports(&with), Some(3));

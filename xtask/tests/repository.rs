@@ -11,7 +11,7 @@ fn circles_of_imports_do_not_grow() {
 }
 
 #[test]
-fn documentation_gets_plainer() {
+fn prose_counts_stay_below_ceilings() {
     run("prose");
 }
 
@@ -21,7 +21,7 @@ fn long_files_have_reasons() {
 }
 
 #[test]
-fn policies_import_nothing() {
+fn policies_as_wasm_import_nothing() {
     run("wasm");
 }
 

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constant_gaps() {
+    fn gaps_of_constant_rate_are_equal() {
         let mut schedule = Schedule::new(1_000, Gaps::Constant, Random::new(0));
         assert_eq!((schedule.take(), schedule.take()), (1_000_000, 2_000_000));
         assert_eq!(schedule.peek(), 3_000_000);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn schedule_of_equal_seed_is_equal() {
         let times = |seed| {
             let mut s = Schedule::new(100, Gaps::Exponential, Random::new(seed));
             [s.take(), s.take(), s.take()]

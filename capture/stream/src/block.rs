@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_access_nobody_told_of() {
+    fn device_access_without_report_tells_instructions_before_it() {
         let returns = block(&[&[0x89, 0xb7, 0, 0xd0, 0x5f, 0xff], &[0xc3]]);
         assert_eq!(returns.before_block_elsewhere(0x1006), 1);
         assert_eq!(returns.before_block_elsewhere(0x2000), 2);

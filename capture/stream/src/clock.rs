@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn surprises_are_counted() {
+    fn clock_that_jumps_counts_surprise() {
         let mut clock = Clock::default();
         clock.read(10, 0);
         clock.run(5);

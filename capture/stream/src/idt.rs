@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gates_are_read() {
+    fn idt_gate_gives_handler_address() {
         let mut table = [0; IDT_BYTES];
         let handler = 0xffff_ffff_81c0_0be0u64;
         let bytes = handler.to_le_bytes();

@@ -255,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn counts_become_rates() {
+    fn counts_of_steps_become_rates() {
         let text = "period,count\n1998-04-30 21:30:00,2\n1998-04-30 21:31:00,11\n\
                     1998-04-30 21:34:00,9\nwhat?\n1998-04-30 21:34:30,1\n1998-04-30 21:35:00,60\n\
                     1998-04-30 21:36:00,0\n1998-04-30 21:37:00,0\n";
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_where_and_what() {
+    fn damaged_counts_name_line_and_reason() {
         let wrong = [
             "",
             "period,count\n",
@@ -340,7 +340,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(bytes: Vec<u8>, text in "([0-9]{1,3}|,|:|-|e|\\.|\n){0,60}") {
+        fn arbitrary_counts_never_panic(
+            bytes: Vec<u8>,
+            text in "([0-9]{1,3}|,|:|-|e|\\.|\n){0,60}",
+        ) {
             for bytes in [&bytes[..], text.as_bytes()] {
                 if let Ok(counts) = Counts::read(bytes, Share::ALL) {
                     prop_assert!(counts.arrivals().check().is_ok());
@@ -349,7 +352,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(
+        fn written_counts_read_back_equal(
             requests in proptest::collection::vec(0u32..1_000_000, 2..100),
             step in 1u32..4000,
             start in 0u32..2_000_000_000,

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_makes_dirty() {
+    fn touched_line_is_evicted_dirty() {
         let mut cache = two_ways();
         cache.insert(0, 0);
         cache.touch(0, flag::DIRTY);

@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_come_last() {
+    fn branch_is_last_operation_of_instruction() {
         let call = crack(&[0xe8, 0, 0, 0, 0], &[true]);
         assert_eq!(ops(&call), [Op::Store, Op::Branch]);
         assert_eq!(call[1].branch, Branch::Call);

@@ -250,7 +250,7 @@ fn only_the_folded_hash_parts_lines_from_their_victims() {
 
 /// Without a bound on waiting, a stream of hits in one rank keeps the other from the bus.
 #[test]
-fn nobody_is_passed_by_for_ever() {
+fn bounded_patience_shortens_longest_wait() {
     let longest = |patience| {
         let mut spec = reference_spec("ddr3-1333", "rochrababgco", "none");
         spec.rules.patience = patience;

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_distribution_says_where_and_what() {
+    fn damaged_distribution_names_line_and_reason() {
         let wrong =
             ["", "0 0\n", "1 0\n", "0 0\n1\n", "0 0\n1 0.5\n0.5 0.6", "0 0\n1 2\n", "0 0 0\n"];
         let errors: Vec<String> =
@@ -225,7 +225,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "([0-9]{1,2}|\\.| |e|-|#|\n){0,80}", any in ".{0,80}") {
+        fn arbitrary_distributions_never_panic(
+            text in "([0-9]{1,2}|\\.| |e|-|#|\n){0,80}",
+            any in ".{0,80}",
+        ) {
             for text in [&text, &any] {
                 if let Ok(cdf) = Cdf::parse(text) {
                     prop_assert!(cdf.mean().is_finite() && cdf.variance() >= 0.0);
@@ -234,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_and_rises(
+        fn written_distribution_reads_back_and_rises(
             steps in proptest::collection::vec((0u32..1000, 0u32..1000), 1..50),
         ) {
             let total = f64::from(steps.iter().map(|s| s.1).sum::<u32>() + 1);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn balanced_books_close() {
+    fn balanced_ledger_closes_and_sums_rows() {
         let mut ledger = Ledger::new();
         let core = ledger.component("core0", row(10, 7));
         ledger.post(core, ACTIVE, WORK, row(4, 5));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn how_often_somebody_looks_changes_nothing() {
+    fn outages_do_not_depend_on_number_of_looks() {
         let outages = Outages::new(stream(2, "outages"), Time::ns(300), Time::ns(100));
         let at = |step: usize| {
             let mut outages = outages.clone();

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn components_draw_apart() {
+    fn streams_differ_by_seed_and_name() {
         assert_ne!(stream(1, "a").next_u64(), stream(1, "b").next_u64());
         assert_ne!(stream(1, "a").next_u64(), stream(2, "a").next_u64());
     }

@@ -156,7 +156,7 @@ fn error(log: &str) -> String {
 }
 
 #[test]
-fn what_is_no_log_is_said_in_one_line() {
+fn file_that_is_no_log_gives_one_line() {
     let (log, _) = written(threshold(1), "hybrid", &requests(9_000));
     let lines: Vec<&str> = log.lines().collect();
     let with = |at: usize, line: &str| {
@@ -286,7 +286,7 @@ impl Write for Stalled {
 }
 
 #[test]
-fn a_slow_disk_drops_lines_and_holds_nobody_up() {
+fn slow_disk_drops_lines_without_blocking() {
     let (live, tap, go, memory) = Stalled::log();
     let mut host = Host::logged(threshold(1), tap);
     host.start(|_, _| {});
@@ -331,7 +331,7 @@ fn a_policy_takes_over_while_the_disk_stalls_and_its_header_is_kept() {
 }
 
 #[test]
-fn lines_after_a_gap_are_told_to_nobody() {
+fn lines_after_gap_reach_no_policy() {
     let (log, _) = written(threshold(1), "hybrid", &requests(9_000));
     let gap = log.replace("{\"now_ps\":9000000", "{\"dropped\":3,\"now_ps\":9000000");
     let report = replayed(&gap, 1).unwrap();

@@ -44,6 +44,7 @@ impl CircuitSwitch {
         let sent = 4.0 * 8.0 * message_bytes / (1e3 * self.port_gbps);
         // C / (1 - D) is a slot.
         let slot = day_us + self.reconfiguration_us;
+        // Half a week of waiting each way is one week in both: `sharers` slots.
         sent + 2.0 * self.propagation_us + sharers * slot
     }
 

@@ -84,6 +84,8 @@ impl DataCentre {
         CorePower {
             packets_w: below_w
                 + self.ports.core * port.w
+                // Packet switches end in electronics, so that each core port needs a transceiver;
+                // light passes an optical one.
                 + self.ports.transceivers * self.transceiver_w,
             circuits_w: below_w + self.ports.core * circuit_w,
         }

@@ -100,6 +100,8 @@ impl Faults {
 
     /// Creates the fault streams of a host, if any fault is enabled.
     pub(crate) fn of(&self, seed: u64, host: u16) -> Option<Box<Fate>> {
+        // A stream for each host and fault: more of one fault leaves the times of all others as
+        // they were.
         let stream = |what: &str| stream(seed, &format!("{what} of host {host}"));
         let outages = |what, every_s: f64, ms: f64| {
             Outages::new(stream(what), Time::from_ns(every_s * 1e9), Time::from_ns(ms * 1e6))
@@ -132,6 +134,7 @@ impl Fate {
     /// Draws whether the link loses a frame whose transmission begins at `now`.
     pub(crate) fn loses_frame(&mut self, now: Time) -> bool {
         let is_down = self.link.until(now).is_some();
+        // Drawn also while the link is down, so that an outage does not shift the losses behind it.
         let is_lost = comes(&mut self.frames, self.faults.frame_lost) || is_down;
         self.counts.frames += u64::from(is_lost);
         self.counts.link_down += u64::from(is_down);

@@ -137,6 +137,7 @@ impl Hosts {
             + match tcp {
                 None => 0.0,
                 Some(false) => work.tcp_us,
+                // With offload the work is for each large segment, of which a frame is this share.
                 Some(true) => work.tcp_us * share.min(1.0),
             }
     }

@@ -27,6 +27,7 @@ pub(crate) fn ask(
                 (Some(free @ None), Some(receives)) if !*receives && of == plane => {
                     (*free, *receives) = (Some(to), true);
                 }
+                // Noted and not returned: the host takes all actions of a call.
                 _ => wrong = Some(format!("{who} {from} cannot send to {to} as well")),
             }
         }

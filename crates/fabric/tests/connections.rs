@@ -89,7 +89,7 @@ fn hosts_are_limited_by_their_processors_or_by_circuits() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again() {
+fn lost_segment_is_sent_again() {
     let machine = mordia();
     let run = in_turns(&machine, CUBIC, 123.5);
     let tally = run.tcp.as_ref().unwrap().tally;

@@ -338,7 +338,7 @@ proptest! {
 
     /// Every byte arrives, once, whatever ways there are.
     #[test]
-    fn every_byte_arrives(
+    fn bytes_of_all_flows_arrive(
         flows in prop::collection::vec((0_u32..12, 0_u32..12, 1.0..3e6, 0.0..3000.0), 1..60),
         planes in 1_u8..4,
         relays: bool,
@@ -451,7 +451,7 @@ impl halfwink_policy::Policy for Wrong {
 impl Circuits for Wrong {}
 
 #[test]
-fn nobody_receives_from_two() {
+fn schedule_with_two_senders_to_one_rack_is_refused() {
     let (racks, switch) = (racks(3, 1, 1), switch(3));
     let at_most = Time::NEVER;
     let setting =

@@ -128,7 +128,7 @@ fn bombs_end_at_the_budget() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_at_once() {
+fn path_of_no_regular_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let fifo = at("fifo");

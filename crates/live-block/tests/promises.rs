@@ -147,7 +147,7 @@ fn a_flush_on_one_connection_covers_all_and_fua_covers_itself() {
 }
 
 #[test]
-fn what_is_written_is_read_on_every_connection() {
+fn written_blocks_read_back_on_every_connection() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let server = start(&path, "round-robin-socket", Box::new(Ram::new(SIZE as u64).unwrap()), None);
@@ -201,7 +201,7 @@ fn a_fresh_policy_decides_as_the_log_says() {
 }
 
 #[test]
-fn who_does_not_say_what_he_wants_has_to_go() {
+fn client_without_handshake_is_disconnected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let setting = Setting { handshake: Duration::from_secs(1), ..setting(&path, 2) };

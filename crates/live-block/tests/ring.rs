@@ -150,7 +150,7 @@ fn a_flush_covers_what_was_answered_on_any_connection() {
 }
 
 #[test]
-fn what_is_written_is_read_however_it_is_aligned() {
+fn written_blocks_read_back_at_any_alignment() {
     for way in WAYS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");

@@ -92,7 +92,7 @@ fn cpus_without_a_shared_cache_are_groups_of_one() {
 }
 
 #[test]
-fn a_guest_that_is_told_nothing() {
+fn guest_without_topology_has_one_group() {
     // No list, no packages, no caches: all are together.
     let tree = Tree::new(None);
     (0..3).for_each(|cpu| tree.cpu(cpu, None, &[]));

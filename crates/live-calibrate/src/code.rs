@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_compute() {
+    fn assembled_kernel_computes_expected_value() {
         let mut code = Code::new();
         code.set(RAX, 0).set(RCX, 3).top().add(RAX, RCX);
         assert_eq!(run(code, 7, std::ptr::null_mut(), std::ptr::null_mut()), 21);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assembled_is_what_is_meant() {
+    fn assembled_code_decodes_to_intended_instructions() {
         let mut code = Code::new();
         let start = code.len();
         code.sse(Sse::Add, 9, 1).sse(Sse::Integer, 1, 10).to_vector(12, R8).nested_calls(1);

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_decides() {
+    fn chooser_places_calls_by_its_kind() {
         use DelegationKind::{Always, EnoughWork, Never, Predicted};
         use Place::{Here, OsCore};
         assert_eq!(places(Never, None, &[9_000, 9_000]), [Here, Here]);

@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_pieces() {
+    fn bytes_of_iovec_sum_pieces_and_reject_bad_counts() {
         let mut place = [0u8; 8];
         let piece = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: 3 };
         let pieces = [piece; 40];

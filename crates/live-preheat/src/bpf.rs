@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_timed() {
+    fn bpf_program_times_every_line() {
         let Some((_, mut lines)) = opened() else { return };
         let set: Vec<u64> = (0..5_000).collect();
         lines.time(0, &set).unwrap();

@@ -302,10 +302,10 @@ mod tests {
     }
 
     #[test]
-    fn of_this_process() {
+    fn mappings_of_own_process_hold_its_code() {
         let pid = sys::getpid();
         let own = mappings(pid).unwrap();
-        let here = of_this_process as *const () as u64;
+        let here = mappings_of_own_process_hold_its_code as *const () as u64;
         let text = own.iter().find(|m| m.range.contains(&here)).unwrap();
         assert!(text.is_file());
         assert!(start_time(pid).unwrap() > 0);

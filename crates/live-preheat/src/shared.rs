@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_refused() {
+    fn shared_file_of_wrong_size_or_content_is_refused() {
         let (folder, path, _shared) = scratch();
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(100).unwrap();

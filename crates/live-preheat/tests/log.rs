@@ -68,7 +68,7 @@ fn log() -> (String, bool) {
 }
 
 #[test]
-fn a_log_told_again_asks_for_the_same() {
+fn replayed_preheat_log_gives_equal_actions() {
     let (text, restarts) = log();
     let report = replayed(&text).unwrap();
     assert_eq!(report.first_difference, None, "{text}");

@@ -271,7 +271,7 @@ mod tests {
     const SHORT: &str = "schema = 1\n[[port]]\ninterface = \"a\"\naddresses = [\"10.0.0.1/24\"]\n";
 
     #[test]
-    fn the_shortest_description() {
+    fn shortest_description_gets_defaults() {
         let config = parse(SHORT).unwrap();
         assert_eq!(
             (config.policy.as_str(), config.workers, config.batch),

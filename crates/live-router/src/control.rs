@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_told_again_asks_for_the_same() {
+    fn replayed_router_log_gives_equal_actions() {
         let memory = Memory::default();
         let header = Header::new("live router", Family::Scaling, "power-save:c_up=1");
         let (live, log) = Live::to(Box::new(memory.clone()), &header, 100).unwrap();

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_moment_is_somewhere() {
+    fn meter_states_sum_to_elapsed_time() {
         let rate = Rate::measure();
         let begun = ticks();
         let meter = Meter::start(rate);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_rung_wakes() {
+    fn sleeping_worker_wakes_when_rung() {
         let standing = Arc::new(Standing::default());
         let other = standing.clone();
         let sleeper = std::thread::spawn(move || other.sleep(60_000_000_000, || false));

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn starts_are_read() {
+    fn start_time_of_process_is_parsed() {
         let line = b"7 (a) b) c) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 123456 1000 2";
         assert_eq!(start_of(line), Some(123_456));
         assert_eq!(start_of(b"7 (a) S 1"), None);

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_exist() {
+    fn own_process_exists_and_unused_id_does_not() {
         assert!(exists(getpid()));
         assert!(!exists(0x3fff_fffe));
         assert!(gettid() > 0 && getppid() > 0);

@@ -106,6 +106,7 @@ pub(crate) fn play(
     let end = floor.cores.books.window.end;
     let station = |_| Station {
         queue: VecDeque::new(),
+        // Until `rest` below has counted each of them down.
         is_busy: true,
         kind: Kind::Background,
         jobs: Vec::new(),
@@ -176,6 +177,8 @@ impl Play<'_, '_, '_> {
                 self.floor.sockets.enter(socket, epoch, now, (&books.window, &mut books.slices));
                 Ok(())
             }
+            // From the end on nobody sets a timer again: cores whose timers follow one another
+            // would keep the queue full for ever.
             Event::Timer(..) | Event::Enter(..) => Ok(()),
         }
     }
@@ -221,6 +224,7 @@ impl Play<'_, '_, '_> {
 
     fn load(&self, n: usize) -> usize {
         let station = &self.stations[n];
+        // A request that the core works on is both open, where code moves, and what makes it busy.
         station.queue.len() + (station.open as usize).max(usize::from(station.is_busy))
     }
 
@@ -323,6 +327,7 @@ impl Play<'_, '_, '_> {
             return;
         };
         let kernel = offload.first..self.stations.len();
+        // Each core looks from another one on: of equals the first would get the visits of all.
         let to = self.least_loaded(kernel.clone(), n % kernel.len());
         self.assign(to, visit, now);
     }
@@ -424,6 +429,7 @@ impl Play<'_, '_, '_> {
     }
 
     fn timer(&mut self, n: usize, epoch: u64, now: Time) -> Result<(), RunError> {
+        // The queue gives back no event: one that was set for an earlier rest comes all the same.
         if self.stations[n].epoch != epoch {
             return Ok(());
         }
@@ -431,6 +437,8 @@ impl Play<'_, '_, '_> {
             if self.floor.cores.cores[n].rest.wakes { self.rises(n, now) } else { Time::ZERO };
         match self.floor.cores.ring(n, now, least)? {
             Rang::Tick(resumed) => {
+                // Else the end of the tick would end a part of the request that the core worked on
+                // before its rest.
                 self.stations[n].kind = Kind::Background;
                 self.events.push(resumed, DONE, Event::Done(n as u32));
             }

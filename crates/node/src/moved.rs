@@ -51,6 +51,8 @@ impl Offload {
         let left = whole as u32 + u32::from(more);
         let part = Time(item.work.0 / u64::from(left + 1));
         let visit = Time((item.work.0 as f64 * self.per_work) as u64);
+        // The first one takes what the division leaves, so that the parts are the work to the
+        // picosecond.
         let first = item.work - Time(part.0 * u64::from(left));
         (Job { item, start, left, part, visit }, first)
     }
@@ -68,6 +70,7 @@ impl Job {
 
     /// The part that follows the visit that is done now.
     pub(crate) fn come_back(&self, place: u16, now: Time) -> Item {
+        // Even, where those of visits are odd: no two parts of a request draw the same.
         let id = self.item.id ^ (2 * u64::from(self.left) + 2) << 32;
         let (work, kind) = (self.part, Kind::Return);
         Item { at: now, work, kind, is_told: false, place, id, ..self.item }

@@ -82,6 +82,8 @@ impl Sockets {
         now: Time,
     ) -> Option<(Time, usize, u64)> {
         let package = self.package.as_ref()?;
+        // A core that goes from one deep state to a deeper one is heard of again, and was counted
+        // already.
         if state < package.needs || self.is_deep[core] {
             return None;
         }
@@ -140,6 +142,7 @@ impl Sockets {
     pub(crate) fn settle(&mut self, (window, slices): (&Window, &mut [u128])) {
         for number in 0..self.sockets.len() {
             let sleeps = self.sockets[number].is_asleep;
+            // Into the state that it has: this posts the time since the last change.
             self.switch(number, sleeps, window.end, (window, slices));
         }
     }

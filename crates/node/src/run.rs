@@ -295,6 +295,8 @@ fn play(
             Some(Asking::new(clients, service, to, draws).map_err(RunError::Load)?)
         }
     };
+    // Whatever makes a core depend on another one needs events in the order of time: the recurrence
+    // plays one arrival to its end before it looks at the next.
     let is_apart = plan.dispatch == Dispatch::Hash
         && !is_closed
         && !sockets.can_sleep()

@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_even() {
+    fn mean_of_ranks_is_one_half() {
         let mean = (0..100_000).map(rank).sum::<f64>() / 1e5;
         assert!((mean - 0.5).abs() < 0.004, "{mean}");
     }

@@ -83,7 +83,7 @@ fn mappings_that_look_at_the_io_alone() {
 }
 
 #[test]
-fn who_hears_and_how_many_queues() {
+fn policies_declare_interrupted_cpu_and_queues() {
     let of = |policy: CompletionPolicy| (policy.hears(), policy.queues());
     assert_eq!(of(policy(Issuer)), (Hears::One, Queues::One));
     assert_eq!(of(policy(Direct::MSI_X)), (Hears::Issuer, Queues::One));
@@ -126,7 +126,7 @@ fn dynamic_threading_gives_away_only_while_it_falls_behind() {
 }
 
 #[test]
-fn who_polls_half_way_sleeps_once_for_each_completion() {
+fn hybrid_polling_sleeps_once_per_completion() {
     let empty = Event::Empty { cpu: 0 };
     let mut hybrid = policy(Direct::HYBRID_POLL);
     let events = [empty, done(0, 0, 0), empty, empty, done(1, 0, 0), empty];

@@ -85,7 +85,7 @@ fn each_governor_learns_in_its_own_way() {
 }
 
 #[test]
-fn nobody_polls_and_a_limit_keeps_cores_out_of_c6() {
+fn latency_limit_keeps_cores_out_of_c6_without_polling() {
     for limited in [false, true] {
         let limit = if limited { Time::ns(100_000) } else { Time::NEVER };
         let parameters = CpuIdleParameters { latency_limit: limit, ..spr() };

@@ -136,7 +136,7 @@ fn the_page_has_the_table_of_names() {
 
 proptest! {
     #[test]
-    fn schemata_come_back(
+    fn written_schemata_read_back_equal(
         caches in prop::collection::btree_map(
             prop::sample::select(vec!["L2", "L2CODE", "L2DATA", "L3", "L3CODE", "L3DATA"]),
             prop::collection::btree_map(any::<u32>(), any::<u32>().prop_map(Mask), 1..6),

@@ -86,7 +86,7 @@ fn a_ring_that_is_full_while_its_core_is_silent_loses_packets() {
 }
 
 #[test]
-fn who_looks_by_himself_waits_less_for_lost_interrupts() {
+fn polling_core_waits_less_for_lost_interrupts() {
     let faults = Faults { interrupt_lost: 0.01, ..Faults::default() };
     let mean = |policy| play(faults, 0.05, 2_500, policy, 12).latency.mean_us().unwrap();
     // It looks every 10 ms; the driver's watchdog every 2 s.

@@ -224,7 +224,7 @@ fn a_fixed_sleep_costs_half_of_its_cycle_and_its_timer() {
 }
 
 #[test]
-fn a_pause_is_deaf_and_awake() {
+fn pause_delays_packets_and_stays_in_c0() {
     let model = model();
     let pause = Rest::Pause { span: Time::ns(20_000) };
     let run = run(&model, &random(&model, 0.05, 200), resting(pause, true), at(&model, 12, 13));

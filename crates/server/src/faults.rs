@@ -44,6 +44,7 @@ impl Fate {
     /// Draws the time for which a machine that is on stays so.
     pub(crate) fn crash(&mut self) -> Time {
         match self.faults.crash_every_s {
+            // Nothing is drawn: a machine that never crashes leaves the stream to its wake-ups.
             0.0 => Time::NEVER,
             mean => self.exponential_ms(mean * 1e3),
         }

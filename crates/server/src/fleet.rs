@@ -252,6 +252,8 @@ impl<'a> Fleet<'a> {
             };
             in_time(at, count)?;
             if let Some(slot) = options.slot {
+                // Before the choice: a request at a slot's end belongs to the next slot on every
+                // thread.
                 while count >= options.warm_up && self.start + slot <= at {
                     self.part(self.start + slot, true)?;
                 }
@@ -280,6 +282,7 @@ impl<'a> Fleet<'a> {
     /// Opens the books: what was until now was to warm up.
     fn open(&mut self) -> Result<(), Misled> {
         for server in &mut self.servers {
+            // Taken and dropped: what the warm-up spent is in no account.
             server.take(self.now, &mut self.tally)?;
         }
         self.tally.take();
@@ -308,6 +311,8 @@ impl<'a> Fleet<'a> {
     /// Closes the books of each server.
     fn close(&mut self, end: Time, slots: bool) -> Result<FleetRun, RunError> {
         self.part(end, slots)?;
+        // After the part is closed: verifying may drain a faulty server, whose time and energy are
+        // not of the run.
         self.servers.iter_mut().try_for_each(Server::verify)?;
         let duration = end - self.begun;
         let mut machines = vec![MachineUse::default(); self.machines];

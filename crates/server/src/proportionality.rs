@@ -72,6 +72,8 @@ impl Curve {
         if points.len() < 2 {
             return Err(CurveError::Few { found: points.len() });
         }
+        // All measures begin at the idle power; a line drawn on from two other loads would invent
+        // it.
         if first.0 != 0.0 {
             return Err(CurveError::NotIdle { found: first.0 });
         }

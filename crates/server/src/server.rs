@@ -132,6 +132,8 @@ impl Sum {
     #[inline]
     fn add(&mut self, request: &Waiting) {
         self.count += 1;
+        // Sums of mixed prints: equal counts alone would not notice one request that is answered
+        // twice and one that never is.
         let print = request.arrived.0.rotate_left(32) ^ request.size.to_bits();
         self.print = self.print.wrapping_add(print.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     }
@@ -203,6 +205,8 @@ impl<'a> Server<'a> {
         self.known()?;
         let side = sent.ok_or(Misled::Unanswered(now))?;
         if self.machines[side.index()].state == State::Lost {
+            // With all machines lost any choice is as good, and the request is refused rather than
+            // blamed on the policy.
             if self.machines.iter().any(|machine| machine.state != State::Lost) {
                 return Err(Misled::ToLost(now, side));
             }
@@ -331,6 +335,7 @@ impl<'a> Server<'a> {
     pub(crate) fn verify(&mut self) -> Result<(), Misled> {
         self.balance()?;
         if self.faulty {
+            // Into a tally of its own: the run is over, and its figures must not change.
             self.drain(&mut Tally::of(self.machines.len()))?;
             self.balance()?;
         }
@@ -373,6 +378,8 @@ impl<'a> Server<'a> {
         while let Some(action) = self.policy.next_action() {
             let (Action::Send { side } | Action::Wake { side } | Action::Sleep { side }) = action;
             let Some(machine) = self.machines.get_mut(side.index()) else {
+                // Noted, and the other actions taken: an error in the middle of a call would leave
+                // the policy's queue half read.
                 self.unknown = Some(side);
                 continue;
             };
@@ -406,6 +413,8 @@ fn earliest(machines: &[Station], time: impl Fn(&Station) -> Time) -> (Time, usi
     let mut earliest = (Time::NEVER, 0);
     for (place, machine) in machines.iter().enumerate() {
         let at = time(machine);
+        // Of equals the first in the order of the set, so that a run does not depend on how ties
+        // are found.
         if at < earliest.0 {
             earliest = (at, place);
         }

@@ -138,6 +138,8 @@ impl Station {
     #[inline]
     pub(crate) fn next_finish(&self) -> Time {
         match self.running.last() {
+            // In other states requests stand still, and their finish is moved when the machine is
+            // on again.
             Some(next) if self.state == State::On => next.finish,
             _ => Time::NEVER,
         }
@@ -246,11 +248,14 @@ impl Station {
             _ => return false,
         };
         if self.state == State::On {
+            // Not from asleep to a deeper level: requests have stood still since it left the state
+            // `on`.
             self.stood = now;
         }
         self.become_(now, State::GoingDown);
         self.level = level;
         self.turns = now + self.model.sleep[level].down;
+        // Nothing crashes on the way down or asleep (assumption); a wake-up draws anew.
         self.upset = Time::NEVER;
         true
     }
@@ -298,6 +303,7 @@ impl Station {
         // One that wakes late is back then.
         let late = (self.state == State::Waking && self.turns < Time::NEVER).then_some(self.turns);
         self.upset = late.or(self.fate.as_mut().map(repaired)).unwrap_or(Time::NEVER);
+        // An order to wake is lost with the machine.
         (self.turns, self.again) = (Time::NEVER, false);
         self.become_(now, State::Lost);
         Turn::Lost
@@ -329,6 +335,7 @@ impl Station {
 
     /// Returns the time that requests in service have been served.
     fn under_way(&self, now: Time) -> Time {
+        // Served until it stopped, whatever time has passed since.
         let until = if self.state == State::On { now } else { self.stood };
         let left = |r: &Running| r.finish.saturating_sub(until);
         self.running.iter().fold(Time::ZERO, |sum, r| sum + r.span.saturating_sub(left(r)))

@@ -89,6 +89,8 @@ pub fn steady(
         _ => return Err(RunError::Arrivals("servers that depend on each other".to_owned())),
     };
     if rate == 0.0 {
+        // Two slots, of which the second counts: in the first one policies put their machines to
+        // sleep.
         let slot = Some(Time(SILENCE.0 / 2));
         let options = Options { slot, until: SILENCE, ..Options::all(effort.seed) };
         let run = simulate_controlled(model, service, &arrivals, policy, options, control)?;
@@ -98,6 +100,7 @@ pub fn steady(
         let (power_w, latency) = (run.slots.last().map_or(0.0, watts), Histogram::default());
         return Ok(Steady { rate, power_w, latency, keeps_up: true, requests: 0 });
     }
+    // A hundred at least: at a rate of almost nothing the bound of time would leave none.
     let most = effort.requests.min((rate * LONGEST.as_s()) as u64).max(100);
     let options = Options { goal: effort.goal, ..Options::requests(most, effort.seed) };
     let run = simulate_controlled(model, service, &arrivals, policy, options, control)?;
@@ -105,6 +108,8 @@ pub fn steady(
     let full = machines.iter().zip(&run.machines).zip(&run.tally.sent);
     let saturated = full
         .filter(|(_, sent)| **sent as f64 > USED * run.tally.arrived as f64)
+        // All that are used: the small machine of a pair is full at most loads, and the big one
+        // takes the rest.
         .all(|((m, used), _)| used.served_s > BUSIEST * f64::from(m.workers) * run.duration.as_s());
     let unfinished = run.tally.arrived.saturating_sub(run.finished());
     let fits = UNFINISHED.0.max((UNFINISHED.1 * run.tally.arrived as f64) as u64);
@@ -169,8 +174,11 @@ impl Grid {
     #[must_use]
     pub fn new(mut points: Vec<Steady>) -> Option<Grid> {
         points.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        // Two of one rate would divide by zero between them.
         points.dedup_by(|a, b| a.rate <= b.rate);
         let alone = points.len() == 1;
+        // From the first that is not kept up with: one beyond it that seems to be is chance, and
+        // would stretch the grid over a gap.
         points.truncate(points.iter().position(|p| !p.keeps_up).unwrap_or(points.len()));
         let starts = points.first().is_some_and(|p| p.rate == 0.0);
         (starts && (alone || points.len() > 1)).then_some(Grid(points))
@@ -208,6 +216,7 @@ impl Grid {
         let mut requests = vec![0.0; self.0.len()];
         let (mut above_s, mut above_requests) = (0.0, 0.0);
         for (n, count) in walk.counts.iter().enumerate() {
+            // The last round may end within a step, which then counts by its part.
             let times = whole + (rest - n as f64).clamp(0.0, 1.0);
             let span = times * walk.step_s;
             let asked = count * walk.scale / walk.servers / walk.step_s;
@@ -246,6 +255,8 @@ impl Grid {
     fn delays(&self, requests: &[f64]) -> Vec<(f64, f64)> {
         let mut parts: Vec<(Time, f64)> = Vec::new();
         for (point, wanted) in self.0.iter().zip(requests) {
+            // Weighted by the requests of the walk: a load with many simulated requests is not a
+            // load of many.
             let each = wanted / point.latency.count().max(1) as f64;
             parts.extend(point.latency.counts().map(|(t, count)| (t, each * count as f64)));
         }
@@ -303,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linear_is_exact_whatever_the_grid() {
+    fn linear_power_is_exact_on_any_grid() {
         let counts = [0.0, 120.0 * 3.0, 120.0 * 30.0];
         let year = grid(&[40.0, 0.0, 10.0, 100.0]).walk(&walk(&counts, 3.0));
         assert!((year.energy_j - 2.0 * 60.0 * (10.0 + 13.0 + 40.0)).abs() < 1e-6);
@@ -316,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_the_highest_load_is_counted_and_left_out() {
+    fn steps_above_highest_load_are_counted_apart() {
         let counts = [120.0 * 100.0, 0.0];
         let grid = grid(&[0.0, 40.0, 100.0]);
         assert!((grid.highest() - 40.0).abs() < 1e-12);

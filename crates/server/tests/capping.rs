@@ -95,7 +95,7 @@ fn a_request_at_half_speed_takes_what_the_rule_says() {
 }
 
 #[test]
-fn what_is_capped_is_what_is_drawn_beyond_the_share() {
+fn capping_counts_power_beyond_share() {
     // Seen at work at the 10th, 11th and 12th second of every ten: 41.6 - 6 W each.
     let found = rare(1.5, Rule::Slower);
     near(found.cap_w.mean, 35.6 * 0.3, 1e-9);

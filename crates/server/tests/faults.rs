@@ -123,7 +123,7 @@ fn faults_that_do_not_come_change_nothing() {
 }
 
 #[test]
-fn every_server_of_a_fleet_has_its_own_and_threads_do_not_matter() {
+fn fleet_servers_fail_apart_and_repeat_exactly() {
     let model = model(Faults { crash_every_s: 2.0, repair_s: 0.5, ..Faults::default() });
     let arrivals = Arrivals::Poisson { rate: 800.0 };
     let policy = |_| -> SteeringPolicy { Box::new(AlwaysOn::new(1)) };
@@ -168,7 +168,7 @@ impl Policy for Stubborn {
 impl Steering for Stubborn {}
 
 #[test]
-fn policies_that_do_not_mind_what_is_lost_are_found() {
+fn policy_that_ignores_losses_is_reported() {
     let faults = Faults { crash_every_s: 0.5, repair_s: 1.0, ..Faults::default() };
     let found = try_play(faults, 100.0, Box::new(Stubborn(VecDeque::new())), 10_000);
     assert!(matches!(found, Err(RunError::Misled(Misled::ToLost(_, Side::Big)))), "{found:?}");

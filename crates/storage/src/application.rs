@@ -52,6 +52,8 @@ pub fn solve(customers: u32, delay_us: f64, stations: &[Station]) -> Solved {
     let mut rate = 0.0;
     for n in 1..=customers {
         for ((stay, fast), queued) in stay.iter_mut().zip(&fast).zip(&queued) {
+            // The arrival theorem (Reiser and Lavenberg 1980): a customer finds what the network
+            // with one customer less has in its queues.
             *stay = fast * (1.0 + queued);
         }
         rate = f64::from(n) / (all_beside + stay.iter().sum::<f64>());

@@ -24,6 +24,7 @@ pub fn repairman_throughput(customers: u32, think: f64, service: f64) -> f64 {
     let ratio = service / think;
     let (mut term, mut sum) = (1.0, 1.0);
     for k in 0..customers {
+        // Each term from the one before: the factorials themselves overflow from 171 customers on.
         term *= f64::from(customers - k) * ratio;
         sum += term;
     }

@@ -263,6 +263,7 @@ impl Machine {
         for (name, watts) in
             [("busy", power.busy_w), ("spin", power.spin_w), ("poll", power.poll_w)]
         {
+            // A CPU that draws less at work than asleep would be rewarded for staying awake.
             at_least(&format!("power.{name}_w"), watts, power.idle_w)?;
         }
         for (name, application) in &spec.applications.0 {
@@ -370,6 +371,8 @@ impl LockSpec {
         }
         at_least(&format!("{path}.own_socket"), self.own_socket, 0.0)?;
         within(&format!("{path}.own_socket"), self.own_socket, 1.0)?;
+        // Only CPUs that take from the ring read it before they write; only its index can be added
+        // to.
         if !is_ring && matches!(self.kind, LockKind::Upgrade | LockKind::Atomic) {
             let message = "found a ring's lock, expected `ticket` or `unfair`";
             return Err(wrong(&format!("{path}.kind"), message));

@@ -34,7 +34,7 @@ fn each_us(run: &Run) -> f64 {
 }
 
 #[test]
-fn who_is_never_answered_waits_for_the_timeout_and_gets_an_error() {
+fn unanswered_io_fails_at_its_timeout() {
     let sound = each_us(&play(Faults::default(), "single-thread", 1));
     let faults = Faults { io_lost: 0.01, timeout_ms: 1.0, ..Faults::default() };
     let run = play(faults, "single-thread", 1);
@@ -61,7 +61,7 @@ fn what_an_interrupt_was_lost_for_is_found_at_the_timeout_if_nothing_follows() {
 }
 
 #[test]
-fn who_polls_has_no_interrupts_to_lose() {
+fn polling_cpu_loses_no_interrupts() {
     let run = play(Faults { interrupt_lost: 1.0, ..Faults::default() }, "polled", 4);
     assert_eq!(run.faults, halfwink_storage::FaultCounts::default());
 }
@@ -86,7 +86,7 @@ fn an_answer_after_the_timeout_is_dropped() {
 }
 
 #[test]
-fn a_device_that_answers_nobody_gives_errors_alone() {
+fn silent_device_gives_only_errors() {
     let run = play(Faults { io_lost: 1.0, timeout_ms: 0.1, ..Faults::default() }, "issuer", 8);
     assert_eq!((run.completed, run.completed_in_all, run.iops()), (0, 0, 0.0));
     assert_eq!(run.faults.errors, 40_000);

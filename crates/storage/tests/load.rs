@@ -262,7 +262,7 @@ fn traces_come_at_their_own_times() {
 
 /// One in flight that thinks: a period is the think time and what an I/O takes.
 #[test]
-fn who_thinks_waits_so_long() {
+fn think_time_delays_next_io() {
     let machine = machine("westmere-ex", &[("block.jitter", "0")]);
     let lone = |think_ps| {
         let closed = Closed { depth: 1, bytes: 512, think_ps, ..Closed::default() };

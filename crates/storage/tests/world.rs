@@ -125,7 +125,7 @@ fn readers_that_upgrade_deadlock_and_that_is_reported() {
 }
 
 #[test]
-fn rates_are_kept() {
+fn limited_rate_is_kept_within_one_percent() {
     let machine = machine("westmere-ep", &[]);
     for rate in [20e3, 80e3] {
         let run = play_with(&machine, "single-thread", |s: &mut Setting| {
@@ -142,7 +142,7 @@ fn rates_are_kept() {
 }
 
 #[test]
-fn who_polls_is_never_asleep_and_who_does_not_sleeps() {
+fn polling_cpus_never_sleep_and_others_do() {
     let machine = machine("westmere-ep", &[]);
     for (name, sleeps) in [("polled", false), ("msi-x", true)] {
         let run = play_with(&machine, name, |s: &mut Setting| {
@@ -169,7 +169,7 @@ fn what_cannot_be_played_is_refused() {
 }
 
 #[test]
-fn lines_that_all_write_cost_who_comes_from_afar() {
+fn shared_written_lines_cost_remote_sockets_more() {
     let through = |set: &[(&str, &str)], issuers| {
         // Where CPUs are the limit, and nothing is random.
         let fixed = [("block.jitter", "0.0"), ("device.pcie_us", "0.0")];

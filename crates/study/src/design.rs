@@ -98,6 +98,7 @@ impl Design {
                 return of_kind(list.span(), "maximize", "\"adaptive\"");
             }
         }
+        // An ignored key is an error: a grid with `points` would seem to have been thinned out.
         if kind == "grid" {
             for (key, value) in [("points", &file.points), ("seed", &file.seed)] {
                 if let Some(value) = value {
@@ -319,7 +320,7 @@ seed = [1, 2, 3, 4, 5, 6, 7, 8]
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn wrong_design_is_refused_with_reason() {
         let adaptive = |text: &str| format!("kind = \"adaptive\"\n{text}");
         let two = "minimize = [\"energy_j\", \"latency_p99_u\"]";
         let cases = [

@@ -44,6 +44,8 @@ impl Library {
     /// # Errors
     /// If one would have to be added first: what is said of all of them is not found from some.
     pub(crate) fn recorded(&self) -> Result<Vec<String>, StudyError> {
+        // All or an error: figures over "every recorded workload" would change without a word if
+        // those that are not installed were left out.
         let here = self.names("workloads", "hwt");
         let elsewhere = self.elsewhere()?;
         for name in elsewhere.names.iter().filter(|name| !here.contains(name)) {

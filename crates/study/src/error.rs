@@ -56,6 +56,8 @@ impl From<Error> for StudyError {
         match error {
             Error::Input(error) => StudyError::Input(error),
             Error::Usage(message) => StudyError::Usage(message),
+            // Only this layer knows the commands, which is why the hint is not part of the error
+            // itself.
             Error::OtherWorld { ref asked, .. } => StudyError::Usage(format!(
                 "{error}; `halfwink list techniques --world {asked}` shows what is"
             )),

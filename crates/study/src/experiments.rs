@@ -137,12 +137,16 @@ impl Library {
         let Some(found) = known().find(|e| e.name == name) else {
             return Err(StudyError::unknown("experiment", name, known().map(|e| e.name)));
         };
+        // An argument that is ignored would give two names to one result, and targets would be
+        // computed twice.
         if argument.is_empty() != found.argument.is_empty() {
             let expected = if found.argument.is_empty() { "nothing" } else { found.argument };
             let message = format!("experiment `{asked}`: expected {expected} behind `{name}/`");
             return Err(StudyError::Usage(message));
         }
         match found.run {
+            // Pairs come behind the argument's own values, since the last value that is set at a
+            // path holds.
             Run::On(run) => {
                 let (machine, mut all) = settings(argument)?;
                 all.extend_from_slice(set);

@@ -31,6 +31,7 @@ pub(crate) fn play(test: &str, kept: &[u64], usual: u64, mut one: impl FnMut(u64
         }
     }
     let count = broken.len();
+    // The count is of all; the list is what a reader can work through.
     broken.truncate(20);
     assert!(count == 0, "{count} broken, keep their seeds in KEPT:\n{}", broken.join("\n"));
 }

@@ -180,6 +180,8 @@ impl Library {
         let key = (name.to_owned(), values.to_vec(), Stamp::of(path).ok());
         let is_same =
             |(path, stamp): &(PathBuf, Stamp)| Stamp::of(path).is_ok_and(|now| now == *stamp);
+        // The files that the server names are compared as well: its own may be the same while one
+        // of them was edited.
         if let Some((files, known)) = self.kept().servers.get(&key) {
             if let (true, Ok(known)) = (files.iter().all(is_same), Arc::clone(known).downcast()) {
                 return Ok(known);
@@ -227,6 +229,8 @@ impl Library {
             };
             let set = of_os_cores.into_iter().map(|(path, v)| (&path[OF_OS_CORES.len()..], v));
             let input = self.described(&path, set, crate::worlds::chip::MOVED)?;
+            // Even with nothing like another machine: a value of the OS cores alone needs a machine
+            // to be set in.
             machine.os.kind = Some(Box::new(Machine::parse(&input)?));
             // As comments: the text is part of the key and of what is shown, but the machine is
             // not read from it.
@@ -342,6 +346,8 @@ impl Library {
     }
 
     /// A generated service, warmed up the first time that it is played.
+    // Under the lock throughout, unlike files: nothing is read here, the warm-up runs when the
+    // service is first played.
     fn service(&self, spec: Service) -> Arc<WarmService> {
         let mut kept = self.kept();
         if let Some(known) = kept.services.iter().find(|known| known.spec == spec) {
@@ -357,6 +363,8 @@ impl Library {
 
     /// A trace, opened and digested the first time that it is named.
     fn trace(&self, path: PathBuf) -> Result<Arc<Trace>, StudyError> {
+        // Cloned out of the lock before the file is looked at: a slow disk must not hold up jobs of
+        // other traces.
         let known = self.kept().traces.get(&path).cloned();
         if let Some(known) = known.filter(|trace| trace.is_same()) {
             return Ok(known);

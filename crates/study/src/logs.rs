@@ -76,6 +76,8 @@ impl Logs {
 
     /// The job runs once more, with fresh policies: at another frequency, say.
     pub(crate) fn begin_again(&self) {
+        // A header again: a replay makes its policies anew at each, since those of the first run
+        // ended with it.
         if let Some((writer, header)) = &self.0 {
             writer.header(header);
         }

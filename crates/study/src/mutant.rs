@@ -148,6 +148,8 @@ impl Mutant {
             let of_runs = !mutant.techniques.0.is_empty()
                 || !mutant.sweeps.is_empty()
                 || !mutant.experiments.is_empty();
+            // A mutant that changes nothing would kill no target, and every target would seem to be
+            // insensitive to it.
             if of_machines == mutant.machines.is_empty() || !(of_machines || of_runs) {
                 return fail(
                     "expected `machines` with `set`, `scale` or `copy`, or one of `techniques`, \
@@ -241,6 +243,8 @@ impl Library {
     /// Reads the record of which mutants make which targets of a file fail.
     pub(crate) fn kills(&self, targets: &str) -> Result<Kills, StudyError> {
         let path = self.folder(KILLS).join(format!("{targets}.toml"));
+        // No record is no error: targets without one are judged as insensitive, so that nobody
+        // gains by leaving it out.
         if !path.exists() {
             let input = Input::new(path.display().to_string(), String::new());
             return Ok(Kills { input, killed: BTreeMap::new() });
@@ -259,6 +263,8 @@ impl Work {
             let whole = format!("{}/{id}", self.work);
             match self.targets.iter_mut().find(|t| t.id == whole) {
                 Some(target) => target.killed_by.clone_from(killed_by.get_ref()),
+                // A record of a target that was renamed would let the new one stand without
+                // evidence.
                 None => {
                     let message = format!("there is no target `{whole}`");
                     return Err(kills.input.error_at(&killed_by.span(), message));

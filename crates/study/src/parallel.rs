@@ -11,6 +11,8 @@ pub(crate) fn parallel<T: Send + Sync, R: Send>(
     let workers = thread::available_parallelism().map_or(1, usize::from).min(items.len().max(1));
     let work = &work;
     let share =
+        // By stride rather than in blocks: neighbours cost alike (a sweep of loads), so that blocks
+        // would leave one thread with all the long ones.
         |first: usize| -> Vec<R> { items.iter().skip(first).step_by(workers).map(work).collect() };
     let mut parts: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|first| scope.spawn(move || share(first))).collect();

@@ -112,6 +112,8 @@ impl Job {
 /// nearest option, or all of them.
 fn option_meant(world: &dyn World, paths: &[String], error: StudyError) -> StudyError {
     let said = error.to_string();
+    // The text is all there is: the error comes from the parser of the description, which knows
+    // nothing of the world's options.
     let is_unknown = |path: &&String| said.ends_with(&format!("unknown key `{path}`"));
     let Some(path) = paths.iter().find(is_unknown) else { return error };
     let names: Vec<&str> = world.options().iter().map(|option| option.name).collect();
@@ -221,6 +223,8 @@ pub fn run_together(
         let run = jobs[first].prepared.run_together(&others, control);
         let (tables, followed) = match blamed(&jobs[first].choice, run) {
             Ok(run) => run,
+            // Only the first is blamed: the others are played on their own in the next round, and
+            // may succeed.
             Err(error) => {
                 found[first] = Some(Err(error));
                 continue;
@@ -231,6 +235,8 @@ pub fn run_together(
             .zip([Some(tables)].into_iter().chain(followed))
             .filter_map(|(n, tables)| Some((n, tables?)))
             .collect();
+        // Shared out evenly: nothing tells which job a common cycle was spent for, and the sum over
+        // jobs stays the time of the host.
         let share_s = begun.elapsed().as_secs_f64() / run.len() as f64;
         for (n, tables) in run {
             found[n] = Some(Ok(jobs[n].with_host(tables, share_s)));
@@ -243,6 +249,8 @@ pub fn run_together(
 /// requests that the world cannot do is a mistake of the user's, too.
 pub(crate) fn blamed<T>(choice: &Choice, outcome: Result<T, StudyError>) -> Result<T, StudyError> {
     match (choice.fault(), outcome) {
+        // First: a run that the user stopped may have left a module in a fault, which is not why it
+        // ended.
         (_, Err(StudyError::Interrupted)) => Err(StudyError::Interrupted),
         (Some(fault), _) => Err(StudyError::Usage(fault.to_owned())),
         (None, Err(error)) if choice.has_module() && !error.is_usage() => {

@@ -74,6 +74,7 @@ fn fresh_policy(
         let value = |key: &str| header.set.get(key).map(String::as_str);
         return Ok(replayer(block::again(technique, value)?));
     }
+    // Live steering runs without a description of its machines, so that none may be asked for here.
     if header.world == STEER && header.machine.is_empty() {
         return Ok(replayer(Choice::parse("server", technique)?.steering_alone()?));
     }
@@ -85,6 +86,8 @@ fn fresh_policy(
         machine: header.machine.clone(),
         technique: technique.to_owned(),
         set: header.set.clone().into_iter().collect(),
+        // The header does not say which values were options, and `settings` finds them among the
+        // others by name.
         options: Vec::new(),
     };
     let settings = job.settings(world)?;

@@ -137,6 +137,8 @@ impl Study {
         }
         let options = options(input, world, &file)?;
         let baseline = match &file.baseline {
+            // On a machine of its own the baseline is an extra run, so that it need not be among
+            // the techniques.
             Some(name) if file.baseline_machine.is_some() => {
                 canonical(world.name(), name.get_ref())
                     .map_err(|e| input.error_at(&name.span(), e.to_string()))?
@@ -323,6 +325,8 @@ fn designed(
     lists: usize,
     sweep: &[(String, Vec<String>)],
 ) -> Result<Design, InputError> {
+    // Kept before the file is consumed: whether there are too many runs is known only with the
+    // sweep, and the error has to name the line.
     let points_at = file.as_ref().and_then(|design| design.get_ref().points_at());
     let design = Design::parse(input, world, file, sweep)?;
     match points_at {
@@ -408,7 +412,7 @@ techniques = ["always-on", "tap"]
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn wrong_study_is_refused_with_line() {
         let cases = [
             ("\"tap\"", "\"tpa\"", "s.toml:6: unknown technique `tpa`; did you mean `tap`?"),
             ("[\"ev6-4\"]", "[]", "s.toml:5: an empty list; expected at least one"),

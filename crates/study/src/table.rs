@@ -147,6 +147,7 @@ impl Table {
     /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
+        // `push` gives every column a value, so that any column would do.
         self.columns.first().map_or(0, |column| column.values.len())
     }
 
@@ -203,6 +204,8 @@ impl From<String> for Value {
 
 impl From<u64> for Value {
     fn from(n: u64) -> Value {
+        // Data frames have no unsigned kind that mixes with missing values; a saturated count is
+        // easier to notice than a negative one.
         Value::Integer(i64::try_from(n).unwrap_or(i64::MAX))
     }
 }

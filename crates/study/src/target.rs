@@ -335,10 +335,14 @@ impl Target {
     #[must_use]
     pub fn verdict_on_its_own(&self, ours: Option<f64>) -> Verdict {
         let Some(ours) = ours.filter(|n| n.is_finite()) else {
+            // A query that yields NaN or nothing is told from one that was never written: the model
+            // was asked, and does not say.
             return if self.compute.is_some() { Verdict::Undetermined } else { Verdict::NotYet };
         };
         let within = self.is_within(ours);
         match (self.class, within) {
+            // The order is the rule: a stand-in is never judged, then a contradiction is no miss,
+            // and a fitted value is no match.
             (Class::Hardware, _) => Verdict::Analogue,
             _ if self.contradicted => Verdict::Contradicted,
             (Class::Arithmetic, true) => Verdict::Arithmetic,
@@ -357,6 +361,8 @@ impl Target {
             Published::Number(n) => Some(n),
             // A fact in words is asked for: are ours the same?
             Published::Text(_) if self.class.is_exact() && self.tolerance.is_none() => {
+                // To the bit: SQL returns a truth value as 1, and anything near it is a number that
+                // answers another question.
                 return ours.to_bits() == 1.0f64.to_bits();
             }
             Published::Text(_) => None,
@@ -366,6 +372,7 @@ impl Target {
             return false;
         }
         if let Some(Tolerance { rel, abs, min, max }) = self.tolerance {
+            // A text with bounds has no distance, so that only `min` and `max` decide.
             let near = |distance: f64| published.is_none_or(|p| (ours - p).abs() <= distance);
             return rel.is_none_or(|r| near(self.share(r, published.unwrap_or(0.0))))
                 && abs.is_none_or(near)
@@ -379,6 +386,7 @@ impl Target {
             Class::Quantitative => self.share(0.10, published),
             Class::Shape | Class::Hardware => return self.has_shape(published, ours),
         };
+        // The last factor forgives rounding alone: 0.55 - 0.5 is more than 0.05 in binary.
         (ours - published).abs() <= distance * (1.0 + 1e-9)
     }
 }
@@ -388,6 +396,7 @@ impl Target {
     fn has_shape(&self, published: f64, ours: f64) -> bool {
         let near: f64 = if self.unit == "%" { 0.5 } else { 0.0 };
         let none = self.neutral;
+        // A published null has no sign to share; its size is judged alone.
         let same_sign = published == none || (published - none) * (ours - none) > 0.0;
         same_sign && (ours - published).abs() <= near.max(self.share(0.25, published))
     }
@@ -395,6 +404,8 @@ impl Target {
     /// A share of the published effect, never of more than the number itself. Half a point of a
     /// ratio is always forgiven, so that one that is printed as 1 can be met.
     fn share(&self, share: f64, published: f64) -> f64 {
+        // Without the second bound a published ratio of 0.02 would be met by 0.1: a tenth of its
+        // effect, which is 0.98.
         let effect = (published - self.neutral).abs().min(published.abs());
         (share * effect).max(0.005 * self.neutral)
     }
@@ -402,6 +413,8 @@ impl Target {
     /// Returns whether ours lies on the other side of no effect, in the digits that are printed.
     fn is_opposite(&self, published: f64, ours: f64) -> bool {
         let scale = 0.5 / half_of_last_digit(published);
+        // Rounded as it would be printed: beside a printed 2 %, ours of -0.3 % is 0, which has no
+        // sign.
         let shown = (ours * scale).round() / scale;
         (published - self.neutral) * (shown - self.neutral) < 0.0
     }

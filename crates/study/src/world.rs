@@ -195,6 +195,8 @@ pub trait Prepared: Any + Send + Sync {
         others: &[&dyn Prepared],
         control: &RunControl,
     ) -> Result<(Tables, Vec<Option<Tables>>), StudyError> {
+        // By default none of the others follow: a world that knows nothing of paces stays right,
+        // only slower.
         let tables = self.run(control, &Logs::default())?;
         Ok((tables, others.iter().map(|_| None).collect()))
     }

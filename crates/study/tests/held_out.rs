@@ -60,7 +60,7 @@ fn objection(target: &Target, calibrated: &[String]) -> Option<String> {
 }
 
 #[test]
-fn what_is_held_out_touches_nothing_calibrated() {
+fn held_out_targets_use_nothing_calibrated() {
     let mut calibrated = Vec::new();
     calibrated_below(&Path::new(ROOT).join("machines"), &mut calibrated);
     assert!(calibrated.iter().any(|key| key == "wake.handler_us"), "{calibrated:?}");

@@ -85,7 +85,7 @@ fn a_toy_is_replayed() {
 }
 
 #[test]
-fn routers_are_replayed() {
+fn router_logs_replay_without_difference() {
     for technique in ["power-save:c_up=2", "nmap-dvfs", "metronome:threads=2", "l3fwd-power"] {
         let names = ["router", "ipv4@step:100kpps,2Mpps,50kpps", "westmere", technique];
         proves(&job(names, &[("evaluation.point_ms", "2.0")]), &["scaling"]);
@@ -108,7 +108,7 @@ fn a_logged_router_plays_its_cores_in_the_order_of_time() {
 }
 
 #[test]
-fn servers_are_replayed() {
+fn server_logs_replay_without_difference() {
     for technique in ["hybrid:threshold=3", "octopus-man", "dream-weaver", "sleep-timer"] {
         let names = ["server", "count@30", "niccolini", technique];
         proves(&job(names, &[("requests", "3000")]), &["steering"]);
@@ -159,7 +159,7 @@ fn kernels_that_switch_cores_are_replayed() {
 }
 
 #[test]
-fn chips_are_replayed() {
+fn chip_logs_replay_without_difference() {
     let short = [("instructions", "100000")];
     for technique in ["tap", "mapg-counter", "oracle", "tap-or-mapg"] {
         proves(&job(["chip", "nginx", "ev6-1", technique], &short), &["gating"]);

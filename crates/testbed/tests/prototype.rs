@@ -94,7 +94,7 @@ fn a_data_set_is_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn what_was_begun_is_finished_and_what_is_broken_is_found() {
+fn interrupted_data_set_is_finished_and_damage_is_found() {
     let (folder, dataset) = pages(1030);
     let begun = tempfile::tempdir().unwrap();
     let (written, stop) = (AtomicUsize::new(0), AtomicBool::new(true));
@@ -175,7 +175,7 @@ fn a_pool_answers_what_the_workloads_return() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_and_hurts_nobody_else() {
+fn malformed_request_is_refused_with_its_status() {
     let (folder, _) = pages(40);
     let server = Server::start(serving(folder.path(), 1)).unwrap();
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(20_000));

@@ -119,7 +119,7 @@ fn a_device_access_belongs_to_the_block_it_was_cut_out_of() {
 }
 
 #[test]
-fn jumps_out_of_nowhere_are_reported() {
+fn jump_without_cause_is_reported_as_unexplained() {
     let mut m = Machine::new();
     let (a, b) = (m.nops(0x1000, 4), m.nops(0x2000, 1));
     m.run(SERVER, a);

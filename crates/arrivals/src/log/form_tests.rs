@@ -60,7 +60,7 @@ fn logs_of_proxies_are_recognized() {
 }
 
 #[test]
-fn objects_and_fields() {
+fn json_logs_give_times_and_sizes() {
     let caddy = r#"{"level":"info","ts":1646861401.524,"logger":"http.log.access",
         "request":{"remote_ip":"192.0.2.1","headers":{"A":["x"]}},"duration":0.0009,"size":10,
         "status":200}"#
@@ -136,7 +136,7 @@ fn bad_lines_are_a_share() {
 }
 
 #[test]
-fn other_files_are_told_what_they_are() {
+fn other_files_are_refused_by_name() {
     let read = |bytes: &[u8]| Log::read(bytes, &LogOptions::default()).unwrap_err().to_string();
     assert!(read(b"\xd4\xc3\xb2\xa1\x02\x00").contains("a packet capture"));
     assert!(read(b"[global]\nioengine=libaio\n").contains("a job file of fio"));

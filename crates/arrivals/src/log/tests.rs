@@ -73,7 +73,7 @@ fn csv_has_times_and_perhaps_sizes() {
 }
 
 #[test]
-fn what_cannot_be_read_says_where_and_what() {
+fn damaged_log_names_line_and_reason() {
     let wrong = [
         "",
         "a,b\n1,2\n",
@@ -106,7 +106,10 @@ fn what_cannot_be_read_says_where_and_what() {
 
 proptest! {
     #[test]
-    fn nothing_panics(bytes: Vec<u8>, text in "(time|bytes|\\[|\\]|\"|,|[0-9]{1,3}| |-|\n){0,60}") {
+    fn arbitrary_logs_never_panic(
+        bytes: Vec<u8>,
+        text in "(time|bytes|\\[|\\]|\"|,|[0-9]{1,3}| |-|\n){0,60}",
+    ) {
         for bytes in [&bytes[..], text.as_bytes()] {
             let _ = Log::read(bytes, &LogOptions::default());
             for form in Form::ALL {
@@ -117,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_log_reads_back_equal(
         rows in proptest::collection::vec((0u32..1_000_000, 0u32..9999), 1..50),
     ) {
         let mut text = String::from("at_s,bytes\n");

@@ -153,7 +153,7 @@ fn a_taken_branch_is_unknown_the_first_time_and_when_others_took_its_place() {
 }
 
 #[test]
-fn what_is_forgotten_is_as_if_it_had_never_been() {
+fn cleared_predictor_equals_new_predictor() {
     for kind in [PredictorKind::Tage(TAGE), PredictorKind::Perceptron(PERCEPTRON)] {
         let mut old = predictor(kind);
         let pattern = || (0..500).map(|n| n % 7 != 6);

@@ -231,7 +231,7 @@ fn play(steps: &[Step]) -> Script {
 
 proptest! {
     #[test]
-    fn everything_adds_up(
+    fn profile_counts_add_up_to_instructions(
         steps in prop::collection::vec((0u8..9, any::<bool>(), 0u64..40), 0..300),
     ) {
         let setup = caches(TWO_WAYS, &[Geometry { sets: 2, ways: 4 }, LARGE]);

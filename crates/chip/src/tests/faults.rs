@@ -64,7 +64,7 @@ fn wake_ups_are_late_by_their_mean() {
 }
 
 #[test]
-fn who_hears_no_tokens_sleeps_through_nothing() {
+fn core_without_tokens_never_gates_or_loses_time() {
     let on = one_miss("always-on", NONE);
     let lost = one_miss("tap", FaultSpec { token_lost: 1.0, ..NONE });
     assert_eq!((lost.cores[0].wakes, ns(&lost)), (0, ns(&on)));
@@ -124,7 +124,7 @@ const ALL: FaultSpec = FaultSpec {
 };
 
 #[test]
-fn what_is_drawn_does_not_depend_on_how_it_is_played() {
+fn fault_draws_do_not_depend_on_playing_order() {
     for (kind, technique) in [("in-order", "tap"), ("out-of-order", "tap-or-mapg")] {
         for make in [always as fn() -> _, beside] {
             let play = |how| {
@@ -202,7 +202,7 @@ fn an_interrupt_runs_in_place_while_its_core_answers_nobody() {
 }
 
 #[test]
-fn nobody_follows_a_run_with_faults() {
+fn run_with_faults_has_no_followers() {
     let machine = faulty(simple("in-order"), FaultSpec { wake_late: 0.5, ..NONE });
     let make = |_| policy(&machine, "tap");
     let options = Options { retention: true, ..Options::new(&make) };

@@ -142,7 +142,7 @@ fn techniques_that_are_late_in_the_same_way_follow_each_other() {
 }
 
 #[test]
-fn nobody_follows_where_wake_ups_are_granted() {
+fn granted_wake_ups_allow_no_followers() {
     let mut machine = simple("in-order");
     machine.wake_up.controller = WakeUpKind::Central;
     let found = together(&machine, &["always-on", "oracle"], generated(Kernel::Mixed, false));

@@ -112,7 +112,7 @@ fn additions_have_their_share_of_the_units() {
 }
 
 #[test]
-fn they_are_refused_where_they_cannot_be() {
+fn impossible_fusion_is_refused_by_machine() {
     let of = |text: &str, added: &str| {
         let text = text.replacen("atomic_cycles = 6", &format!("atomic_cycles = 6\n{added}"), 1);
         Machine::parse(&Input::new("simple", text)).unwrap_err().to_string()

@@ -82,7 +82,7 @@ fn the_second_level_adds_four_and_the_third_ten() {
 }
 
 #[test]
-fn independent_misses_overlap() {
+fn independent_misses_overlap_in_time() {
     let steps = [load(1, 2), load(3, 4), alu(5, &[1]), alu(6, &[3])];
     let addresses = vec![at(COLD), at(COLD + 64)];
     // Loads in 0 and 1. The second is a row hit: column command 4 after the first's, so its data

@@ -234,7 +234,7 @@ fn a_busy_bank_holds_the_walk_up() {
 }
 
 #[test]
-fn whoever_loses_caches_follows_nobody() {
+fn run_that_loses_caches_is_no_follower() {
     for kind in KINDS {
         let spec = Synthetic {
             kernel: Kernel::Mixed,

@@ -64,7 +64,7 @@ pub(super) fn additions() -> Vec<Step> {
 }
 
 #[test]
-fn who_never_moves_is_as_fast_as_without() {
+fn thread_that_never_moves_loses_no_time() {
     for kind in KINDS {
         let machine = simple(kind);
         let plain = run(&machine, "always-on", vec![random_calls(1, 60)]);
@@ -359,7 +359,7 @@ fn how_far_cores_run_ahead_changes_nothing() {
 }
 
 #[test]
-fn nor_where_threads_share_a_memory() {
+fn running_ahead_changes_nothing_in_shared_memory() {
     for kind in KINDS {
         let machine = in_one_memory(simple(kind));
         run_ahead(&machine.clone().without_os_cores(), "idle-gate", never);
@@ -391,7 +391,7 @@ fn in_one_memory_a_line_that_one_writes_comes_from_there() {
 }
 
 #[test]
-fn one_memory_needs_somebody_to_watch() {
+fn one_memory_without_offload_policy_is_refused() {
     let machine = in_one_memory(simple("in-order"));
     let gating = |_| policy(&machine, "always-on");
     let options = Options::new(&gating);
@@ -478,7 +478,7 @@ impl<E, A> halfwink_policy::Log<E, A> for Notes {
 }
 
 #[test]
-fn who_hosts_the_controller_sees_what_goes_in_and_out() {
+fn host_of_wake_up_controller_logs_its_events() {
     let machine = centrally(simple("in-order"), 2.0, 8.0);
     let gating = |_| policy(&machine, "mapg-counter");
     let offload = |_| always();

@@ -214,7 +214,7 @@ fn states_that_cannot_be_are_named_with_their_line() {
 }
 
 #[test]
-fn who_is_late_does_not_halt_for_what_is_there() {
+fn late_core_skips_halt_when_work_waits() {
     let late = || {
         let mut writer = Writer::new();
         let block = writer.block(&[alu(1, &[1])]);

@@ -117,7 +117,7 @@ fn lines_come_as_fast_as_two_may_be_on_their_way() {
 }
 
 #[test]
-fn who_loads_too_late_finishes_before_the_request_begins() {
+fn late_load_finishes_before_request_begins() {
     let machine = losing(simple("in-order").with_cores(1), &ALL[..3], 0.0);
     let request = &cut_all(&machine, 3)[2];
     let lines: Vec<u64> = request.touched().iter().take(6).collect();

@@ -99,7 +99,7 @@ fn the_directory_finds_a_shared_line_in_another_core() {
 }
 
 #[test]
-fn shared_lines_need_somebody_to_watch() {
+fn shared_lines_without_offload_policy_are_refused() {
     let (script, lines) = Writer::new().script();
     let warm = warm(&lines, &[]);
     let tasks = copies(&script, &warm, 2, true);

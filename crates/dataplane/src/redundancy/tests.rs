@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Payloads made of few pieces, so that they repeat; some are lost, and the refusals may be.
     #[test]
-    fn what_comes_out_is_what_went_in_whatever_is_lost(
+    fn decoded_packets_equal_sent_despite_losses(
         packets in prop::collection::vec(
             (prop::collection::vec((0u64..12, 0usize..300, 0usize..600), 1..5), 0u8..10),
             1..120,

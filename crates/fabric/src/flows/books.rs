@@ -37,6 +37,7 @@ pub(super) fn close(setting: &Setting, used: &Used, end: Time) -> Result<Closed,
             }
         }
     }
+    // Transceivers come whole: part of a port's rate lights one all the same.
     let links = (used.packet_gbps / setting.switch.port_gbps).ceil();
     for (name, watts, mode, reason) in [
         ("packets", count * used.packet_gbps * power.packet_w_per_gbps, Mode::Kernel, "packets"),

@@ -70,6 +70,7 @@ impl Members<'_> {
 /// Adds flows; for each server, those after which it goes on.
 pub fn add(traffic: &mut Traffic, what: Collective, members: &Members) -> Vec<Vec<u32>> {
     let n = members.servers.len();
+    // A group of one has nothing to send, and goes on at once.
     if n < 2 {
         return (0..n).map(|place| members.before(place).to_vec()).collect();
     }
@@ -104,6 +105,7 @@ fn ring(traffic: &mut Traffic, members: &Members, steps: usize) -> Vec<Vec<u32>>
 fn tree(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     let n = members.servers.len();
     let mut received: Vec<Vec<u32>> = (0..n).map(|place| members.before(place).to_vec()).collect();
+    // From the last place: children come before their parents, whose sums contain theirs.
     for place in (1..n).rev() {
         let parent = (place - 1) / 2;
         let up = traffic.add(members.flow(place, parent, members.bytes), &received[place]);
@@ -112,6 +114,7 @@ fn tree(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     for place in 1..n {
         let parent = (place - 1) / 2;
         let down = traffic.add(members.flow(parent, place, members.bytes), &received[parent]);
+        // What it waited for before is behind the flow from its parent, which waited for the root.
         received[place] = vec![down];
     }
     received

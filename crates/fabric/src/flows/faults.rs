@@ -71,6 +71,7 @@ impl Fates {
             return false;
         }
         for link in self.links.iter_mut().filter(|link| link.changes <= now) {
+            // An outage may begin and end between two events; only what is down now counts as one.
             let was_up = link.is_up;
             link.is_up = link.outages.until(now).is_none();
             link.changes = link.outages.change(now);

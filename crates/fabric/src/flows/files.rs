@@ -153,6 +153,8 @@ pub fn needs(text: &str) -> Option<Needs> {
     let layout = Layout::of(text);
     let mut first = lines(text).next()?.words;
     let (word, second) = (first.next()?, first.next());
+    // Exactly two numbers in the first line are coflows' head; a list of flows has four words or
+    // more.
     if let (Some(second), None) = (second, first.next()) {
         second.parse::<u32>().ok()?;
         return word.parse().ok().map(Needs::Racks);

@@ -110,6 +110,7 @@ fn connection<'a>(
             "size" => found.flow.bytes = number(1.0, LARGEST)?,
             "trigger" => found.trigger = Some(id()?),
             "send_done_trigger" | "recv_done_trigger" => found.fires.push(id()?),
+            // Ignored: an id names a flow in htsim's logs, and fair sharing has no priorities.
             "id" | "prio" => {}
             _ => return Err(wrong(format!("found `{key}`, expected start, size, id or trigger"))),
         }
@@ -119,6 +120,7 @@ fn connection<'a>(
         (None, Some(_)) => {}
         _ => return Err(wrong("expected a start or a trigger, one of them".to_owned())),
     }
+    // In htsim a connection without a size sends for ever, which no run could wait for.
     if found.flow.bytes < 1.0 {
         return Err(wrong("size is missing".to_owned()));
     }
@@ -181,6 +183,7 @@ fn joined(
             after.dedup();
             numbers[n] = Some(traffic.add(connection.flow, &after));
         }
+        // A round in which nothing was placed will not differ in the next one.
         if waiting.len() == before {
             let line = connections[waiting[0]].line;
             let message = "waits for a trigger that waits for it".to_owned();

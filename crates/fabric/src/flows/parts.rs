@@ -53,6 +53,8 @@ impl World<'_> {
         let between = two * f64::from(self.setting.racks.servers);
         for (kind, bytes) in [own, own, between.min(own)].into_iter().enumerate() {
             let first = self.part_item(kind, plane, 0) as usize;
+            // As a rate over the day: sharing knows rates, and a part that is not used by the end
+            // is lost, as there.
             self.capacity[first..first + self.servers as usize].fill(bytes / ps);
         }
     }

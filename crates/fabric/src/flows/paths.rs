@@ -65,6 +65,8 @@ impl Paths {
             next += 1;
             for (number, plane) in planes.iter().enumerate() {
                 let Some(to) = plane.to[usize::from(rack)] else { continue };
+                // Seen is what has a predecessor; the source has none, and would be entered from
+                // behind.
                 if to != from && row[usize::from(to)].1 == NOBODY {
                     row[usize::from(to)] = (number as u8, rack);
                     self.queue.push(to);

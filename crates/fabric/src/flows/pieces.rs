@@ -54,6 +54,8 @@ impl Pieces {
     }
 
     pub(super) fn remove(&mut self, number: u32) {
+        // The piece stays in place: `sizes` takes off what is free, so that its size must not be
+        // cleared.
         self.free.push(number);
     }
 
@@ -149,6 +151,9 @@ impl Queues {
         remove(&mut self.lists[pair], number);
         if self.lists[pair].is_empty() {
             let place = self.place[pair] as usize;
+            // Order means nothing, so that the last pair fills the hole, and its place has to
+            // follow it.
+            debug_assert_eq!(self.busy[place] as usize, pair, "a busy pair knows its place");
             self.busy.swap_remove(place);
             if let Some(&moved) = self.busy.get(place) {
                 self.place[moved as usize] = place as u32;

@@ -76,12 +76,14 @@ impl Plane {
         let (plane, slot) = (self.number, self.slot);
         self.day = matching::ask(policy, now, (plane, slot), "rack", &mut self.coming)
             .map_err(|message| FlowsError::Schedule { plane, slot, message })?;
+        // Wraps rather than panics: leaps over idle time may pass 2^32 slots in a run.
         self.slot = slot.wrapping_add(1);
         Ok(())
     }
 
     pub(super) fn dawn(&mut self, now: Time) {
         self.passes(now);
+        // Asked for at dusk and used at dawn: a policy decides without what happens in the night.
         std::mem::swap(&mut self.to, &mut self.coming);
         self.is_up = true;
         self.until = now.saturating_add(self.day);
@@ -112,6 +114,7 @@ impl Plane {
     /// policies of which every slot is as long as the next, while nothing waits.
     pub(super) fn leap(&mut self, then: Time, night: Time) {
         let slot = night.0.saturating_add(self.day.0);
+        // The first slot may have a length of its own, where planes begin staggered.
         if self.slot < 2 || !self.is_up || self.until >= then || slot == 0 {
             return;
         }

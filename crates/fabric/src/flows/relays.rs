@@ -9,6 +9,8 @@ impl World<'_> {
     pub(super) fn begin_relays(&mut self, plane: usize) {
         let day = self.planes[plane].rest(self.now).0 as f64 * self.circuit;
         self.left_over.fill(None);
+        // A copy: relaying takes pieces from the lists, and a pair that becomes empty leaves this
+        // one.
         for pair in self.waiting.busy().to_vec() {
             let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);
             let Some(between) = self.planes[plane].to[from].map(usize::from) else { continue };
@@ -19,6 +21,8 @@ impl World<'_> {
                 Some(left) => left,
                 None => day - self.backlog(from, between),
             };
+            // What waits there for the same receiver has the circuit first, so that relayed bytes
+            // fit behind it.
             let room = (day - self.backlog(between, to)).min(left);
             let sent = if room >= 1.0 { self.relay(plane, (from, between, to), room) } else { 0.0 };
             self.left_over[from] = Some(left - sent);

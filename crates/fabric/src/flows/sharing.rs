@@ -74,6 +74,7 @@ impl Sharing {
     pub(super) fn rates(&mut self, capacity: &[f64], needs: &[Needs], rates: &mut Vec<f64>) {
         self.index(capacity, needs);
         rates.clear();
+        // NaN says that a flow has no rate yet; 0 is a rate, of a link that is down.
         rates.resize(needs.len(), f64::NAN);
         self.fill_heap();
         let mut open = needs.len();

@@ -192,6 +192,8 @@ fn open(racks: &Racks, bytes: &Law, amount: Amount) -> Result<Traffic, String> {
     // Gb/s are 125e6 B/s.
     let rate = servers as f64 * racks.server_gbps * racks.goodput * 125e6 * amount.load;
     let gap_ns = 1e9 * sampler.mean() / rate;
+    // By the mean, before any flow is drawn: a wrong unit in a description would otherwise fill
+    // memory.
     not_too_many(amount.duration.as_ns() / gap_ns)?;
     let (mut times, mut sizes, mut places) = (
         stream(amount.seed, "flows.times"),
@@ -210,6 +212,7 @@ fn open(racks: &Racks, bytes: &Law, amount: Amount) -> Result<Traffic, String> {
         // Any server of another rack: as many places on as are not in this one.
         let first = (from / in_rack + 1) * in_rack;
         let to = (first + places.random_range(0..servers - in_rack)) % servers;
+        // Rounded to whole bytes; distributions may draw less than one, which is no flow.
         let bytes = sampler.draw(&mut sizes).round().max(1.0);
         traffic.add(Flow { from, to, bytes, after, group: ALONE }, &[]);
     }
@@ -229,6 +232,7 @@ fn pairs(racks: &Racks, bytes: f64) -> Result<Traffic, String> {
 }
 
 fn permutation(racks: &Racks, bytes: f64, shift: u16) -> Result<Traffic, String> {
+    // A shift by all racks is every server to itself.
     if shift.is_multiple_of(racks.count) {
         return Err(format!("shift: found {shift}, a multiple of {} racks", racks.count));
     }

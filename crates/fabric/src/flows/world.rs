@@ -124,10 +124,12 @@ impl<'a> World<'a> {
         let count = usize::from(racks.count);
         let has_circuits = policy.has_circuits();
         let planes = if has_circuits { policy.planes().min(racks.planes) } else { 0 };
+        // A policy of fewer planes joins several alike: one of the run has the sum of their rates.
         let each = u32::from(racks.planes) / u32::from(planes.max(1));
         // Gb/s are 1e-3 bit/ps.
         let rate = |gbps: f64| gbps * 1e-3 / 8.0 * racks.goodput;
         let all = f64::from(racks.planes) * switch.port_gbps;
+        // Without circuits packets have their rate: techniques compare at one bandwidth.
         let packet_gbps = if has_circuits { racks.packet_gbps } else { all };
         let circuit = rate(switch.port_gbps) * f64::from(each);
         let servers = racks.all_servers();
@@ -207,6 +209,7 @@ impl<'a> World<'a> {
                 break;
             }
             self.advance(next);
+            // Before the boundaries: what arrives at the end of a day is not cut off by the night.
             done += self.arrivals()?;
             while let Some(&Reverse((at, flow))) = self.begins.peek() {
                 if at > self.now {
@@ -244,6 +247,8 @@ impl<'a> World<'a> {
         let ps = left.map(|(&piece, &rate)| self.pieces[piece].bytes.max(0.0) / rate);
         let ps = ps.fold(f64::INFINITY, f64::min);
         if ps < f64::INFINITY {
+            // Rounded up, and at least one picosecond: rounded down, a rest of a byte would be due
+            // at the same time for ever.
             first = first.min(self.now.saturating_add(Time(ps.ceil().max(1.0) as u64)));
         }
         if let Some(fates) = &self.fates {
@@ -321,6 +326,7 @@ impl<'a> World<'a> {
         let at = self.now + Time::from_ns(1e3 * self.setting.racks.way_us(hops, flow.bytes));
         let (took, capacity) =
             (at - self.began[number as usize], self.capacity[flow.from as usize]);
+        // Forgives what `arrivals` forgives, and rounding of rates.
         let least = Time(((flow.bytes - NOTHING) / capacity * (1.0 - 1e-9)) as u64);
         if took < least {
             return Err(RacksBroken::TooFast(number, took, least));
@@ -422,8 +428,10 @@ impl<'a> World<'a> {
 
     fn tell_demand(&mut self) {
         let told = std::mem::take(&mut self.told_of);
+        // A demand that was told and is gone is told too, or the policy would serve it for ever.
         let idle = told.into_iter().filter(|&pair| self.waiting.list(pair as usize).is_empty());
         let mut pairs: Vec<u32> = idle.chain(self.waiting.busy().iter().copied()).collect();
+        // By number: `busy` is in no order, and a policy's decisions must not depend on one.
         pairs.sort_unstable();
         for pair in pairs {
             let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);

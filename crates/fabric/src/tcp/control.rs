@@ -60,6 +60,8 @@ impl Control {
     /// A window of so many segments, before any loss.
     #[must_use]
     pub fn new(algorithm: Algorithm, initial: f64) -> Control {
+        // An alpha of 1 at first (Linux: `dctcp_alpha_on_init`): the first mark halves the window
+        // like a loss.
         let marks = Marks { alpha: 1.0, acknowledged: 0, marked: 0, until: 0, shrunk: 0 };
         let (window, threshold) = (initial.max(1.0), f64::INFINITY);
         Control { algorithm, window, threshold, most: 0.0, epoch: None, marks }
@@ -123,6 +125,7 @@ impl Control {
         // Fast convergence (RFC 9438, Sec 4.7).
         let yields = self.window < self.most;
         self.most = if yields { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+        // Two segments at least: RFC 5681, Eq 4, and RFC 9438, Sec 4.6.
         self.threshold = (share * self.window).max(2.0);
         self.window = self.threshold;
         self.epoch = None;
@@ -152,6 +155,8 @@ impl Control {
         if una >= marks.until && marks.acknowledged > 0 {
             let share = marks.marked as f64 / marks.acknowledged as f64;
             debug_assert!((0.0..=1.0).contains(&marks.alpha), "alpha is a share");
+            // Marks may come with an acknowledgement of no new segments, so that the share may
+            // exceed 1.
             marks.alpha += G * (share.min(1.0) - marks.alpha);
             (marks.acknowledged, marks.marked, marks.until) = (0, 0, next);
         }

@@ -75,6 +75,7 @@ impl Link<'_> {
 
     fn send(&mut self, now: Time, segment: u64) {
         self.sent += 1;
+        // Before this segment: the queue that it finds decides on its loss and its mark.
         let waiting = self.waiting(now);
         let is_lost = match self.pipe.loss {
             Loss::None => false,
@@ -106,6 +107,7 @@ impl Pipe {
                 let segment = sender.take(now);
                 link.send(now, segment);
             }
+            // The first half is left out: it holds the slow start, and DCTCP's alpha falls from 1.
             if now.0 > duration.0 / 2 {
                 queue = queue.max(link.waiting(now));
                 alphas += sender.control().alpha();

@@ -36,6 +36,8 @@ impl Receiver {
     /// A segment arrives. Whatever is not the next in order is answered at once.
     pub fn data(&mut self, now: Time, segment: u64, sent: Time, marked: bool) -> Option<Ack> {
         if self.held == 0 {
+            // The echo is of the first of the held segments (RFC 7323, Sec 4.3): the round trip
+            // includes the delay of the acknowledgement.
             (self.since, self.echo) = (now, sent);
         }
         self.marked += u32::from(marked);
@@ -48,6 +50,8 @@ impl Receiver {
             self.hold(segment);
         }
         self.held += 1;
+        // A segment that fills a gap is answered at once as well (RFC 5681, Sec 4.2), so that the
+        // sender's recovery goes on.
         let is_plain = segment + 1 == self.next && !has_gap;
         (!is_plain || self.held >= self.every).then(|| self.answer())
     }
@@ -65,6 +69,10 @@ impl Receiver {
     }
 
     fn answer(&mut self) -> Ack {
+        debug_assert!(
+            self.beyond.iter().all(|range| range.0 > self.next),
+            "a range that touches what is in order was joined to it"
+        );
         let mut blocks = [(0, 0); BLOCKS];
         for (block, range) in blocks.iter_mut().zip(&self.beyond) {
             *block = ((range.0 - self.next) as u32, (range.1 - self.next) as u32);
@@ -90,6 +98,8 @@ impl Receiver {
             }
             !touches
         });
+        // First, since acknowledgements report the range that changed last (RFC 2018, Sec 4), and
+        // have room for three.
         self.beyond.insert(0, range);
     }
 }

@@ -65,6 +65,7 @@ impl Timer {
             return;
         };
         let off = smoothed.0.abs_diff(round_trip.0);
+        // Before the mean changes: RFC 6298, Sec 2.3, takes the deviation from the old one.
         self.varies = Time((3 * self.varies.0 + off) / 4);
         self.smoothed = Some(Time((7 * smoothed.0 + round_trip.0) / 8));
     }
@@ -342,6 +343,7 @@ impl Sender {
             }
         }
         self.copies.clear();
+        // All that was out is lost now, so that nothing before `next` is left to judge.
         (self.hint, self.judged) = (self.una, self.judged.max(self.next()));
         // A second time for the same segments it is no news of the path.
         if !self.recovery.is_some_and(|(_, is_timeout)| is_timeout) {

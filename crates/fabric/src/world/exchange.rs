@@ -107,6 +107,7 @@ impl Exchange<'_> {
                 self.connections.carry(to, at, packet);
             }
         }
+        // Once for all segments that were cut from one: the processor hands over one.
         turn.now += self.times.dequeue;
     }
 

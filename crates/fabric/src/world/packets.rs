@@ -35,6 +35,7 @@ pub fn play_packets(setting: &Setting) -> Result<Run, WorldError> {
     let gbps = packet_gbps(setting.switch, hosts, setting.transport);
     let bits = gbps * 1e9 * duration.as_s();
     let of_pair = (bits / f64::from(hosts.frame_bytes) / 8.0 / (count - 1) as f64) as u64;
+    // The diagonal of a square matrix in one row.
     let is_self = |n: u64| n.is_multiple_of(count + 1);
     let delivered = (0..count * count).map(|n| if is_self(n) { 0 } else { of_pair }).collect();
     let counts = Counts { sent: of_pair * count * (count - 1), ..Counts::default() };

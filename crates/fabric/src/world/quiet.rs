@@ -65,6 +65,8 @@ impl Quiet {
         let mut happens =
             (long.min(long_again) < self.long_share) | (short.min(short_again) < self.short_share);
         if has_turn {
+            // As many draws as `Host::begin` takes with a turn, and none without: one more or less
+            // would shift all later slots.
             let [_, late]: [f64; 2] = std::array::from_fn(|_| random.random());
             happens |= late < self.late_share;
         }
@@ -88,6 +90,7 @@ impl Host {
         if !quiet.follows(slot, &self.receiver) {
             return false;
         }
+        // Taken back if the slot is played after all: it draws the same numbers itself.
         let before = self.random.clone();
         let Some(dusk) = quiet.draw(&mut self.random, to.is_some()) else {
             self.random = before;
@@ -189,7 +192,7 @@ mod tests {
     proptest! {
         /// Nights and days of any length, with and without circuits, with few stalls and many.
         #[test]
-        fn what_is_noted_is_what_is_played(
+        fn quiet_slot_equals_played_slot(
             packet_us in 1.0..3000.0,
             share in prop::sample::select(vec![0.0, 0.001, 0.05, 0.5]),
             slots in prop::collection::vec(

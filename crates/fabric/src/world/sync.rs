@@ -62,6 +62,8 @@ impl Receiver {
         if comes >= self.stalled_until {
             let drawn = happens(random, stalls.long_share)
                 .then_some(stalls.long_us)
+                // Drawn only if there is no long one; `quiet.rs` takes as many draws, and depends
+                // on this order.
                 .or_else(|| happens(random, stalls.short_share).then_some(stalls.short_us));
             if let Some(range) = drawn {
                 self.stalled_until = comes + us_between(random, range);
@@ -69,6 +71,7 @@ impl Receiver {
         }
         let mut handled = comes.max(self.stalled_until);
         if let Some((sent_before, handled_before)) = self.last {
+            // A softirq takes frames in their order, so that a slow one holds up those behind it.
             handled = handled.max(handled_before);
             self.count(sent - sent_before, handled - handled_before, slot);
         }

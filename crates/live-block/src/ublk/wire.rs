@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_checked() {
+    fn ublk_descriptions_decode_to_requests() {
         let size = 1 << 20;
         let ask = |op_flags, start, sectors| {
             Description { op_flags, sectors, start, address: 0 }.request(size, false)

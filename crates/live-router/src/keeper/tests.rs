@@ -129,7 +129,7 @@ fn a_full_disk_stops_the_association_and_room_on_it_lets_it_go_on() {
 }
 
 #[test]
-fn the_last_number_is_the_end_and_is_told_before() {
+fn last_sequence_number_is_announced_then_refused() {
     let disk = Fake::new(Direction::Outbound);
     locked(&disk.0).0.reserved = MOST - 2;
     let mut kept = disk.start().unwrap();
@@ -250,7 +250,7 @@ fn a_folder_that_goes_away_is_named_and_stops_what_needs_it() {
 /// A worker saw the limit before it was raised, and asks for what is there already: the bell must
 /// ring again when more is wanted, or nobody would ever wake the thread that records it.
 #[test]
-fn who_asks_for_what_is_there_silences_no_later_bell() {
+fn request_within_reserve_keeps_later_bell() {
     let disk = Fake::new(Direction::Outbound);
     let rung = Arc::new(Mutex::new(0));
     let count = rung.clone();
@@ -357,7 +357,7 @@ fn live(disk: &Fake, steps: &[Step], mut use_one: impl FnMut(&Numbers, u16)) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
-    fn no_nonce_comes_twice_whatever_happens(steps in steps()) {
+    fn nonce_is_never_used_twice(steps in steps()) {
         let disk = Fake::new(Direction::Outbound);
         let first_iv = locked(&disk.0).0.iv_base;
         let (mut highest, mut repeated) = (0, false);
@@ -376,7 +376,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_is_taken_twice_whatever_happens(steps in steps(), again in any::<u64>()) {
+    fn packet_is_never_accepted_twice(steps in steps(), again in any::<u64>()) {
         let disk = Fake::new(Direction::Inbound);
         let mut sent = 0;
         let mut taken = HashSet::new();

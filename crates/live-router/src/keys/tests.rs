@@ -252,7 +252,7 @@ fn tunnels_to_one_peer_are_told_apart_and_keep_their_order() {
 }
 
 #[test]
-fn what_is_not_safe_is_not_used() {
+fn unsafe_security_association_is_not_used() {
     let tunnels = [tunnel(None, &[])];
     let why = |association: Association| {
         let mut table = Table::default();

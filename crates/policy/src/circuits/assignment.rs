@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_nothing_has_no_receiver() {
+    fn sender_without_demand_has_no_receiver() {
         let mut to = [0; 3];
         Assignment::new(3).solve(&[0, 7, 0, 0, 0, 0, 5, 0, 0], &mut to);
         assert_eq!(to, [1, NOBODY, 0]);

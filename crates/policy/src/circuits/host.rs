@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_in_the_day_may_send_less_unless_naive() {
+    fn late_host_sends_less_unless_naive() {
         // 50 us later the wire carries 62,500 B less.
         assert_eq!(rush(&mut morning(Scheme::Naive, 123.5), 1050.0).0, 125_000);
         assert_eq!(rush(&mut morning(Scheme::Aging, 123.5), 1050.0).0, 62_000);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sends_at_night() {
+    fn host_sends_nothing_at_night() {
         let mut tokens = morning(Scheme::Naive, 61.0);
         told(&mut tokens, 1010.0, HostEvent::Night);
         assert_eq!(told(&mut tokens, 1010.0, JUMBO), Some(HostAction::Hold));

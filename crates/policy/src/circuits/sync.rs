@@ -179,6 +179,8 @@ pub fn decode(frame: &[u8]) -> Result<(Mac, Sync, &[u8]), SyncError> {
         return Err(short);
     }
     let found = u16::from_be_bytes([frame[12], frame[13]]);
+    // Before the length: other traffic shares the port, and a short frame of it is no sync frame
+    // that was cut.
     if found != ETHERTYPE {
         return Err(SyncError::Type { found });
     }
@@ -199,6 +201,8 @@ pub fn decode(frame: &[u8]) -> Result<(Mac, Sync, &[u8]), SyncError> {
         found => return Err(SyncError::Kind { found }),
     };
     let count = half(26);
+    // Exactly: already the shortest sync frame is above the 60 bytes to which Ethernet pads, so
+    // nothing may follow.
     if frame.len() != BYTES + 8 * usize::from(count) {
         return Err(short);
     }
@@ -209,7 +213,10 @@ pub fn decode(frame: &[u8]) -> Result<(Mac, Sync, &[u8]), SyncError> {
     field("host", half(22) < MOST_HOSTS)?;
     field("peer", half(24) < MOST_HOSTS || half(24) == super::NOBODY)?;
     field("count", count == 0 || (kind == Kind::Reply && count <= MOST_HOSTS))?;
+    // A longer day is of a clock that went wrong: believed, it would let the host send long after
+    // its circuit is gone.
     field("ends", ends_ns.checked_sub(begins_ns).is_some_and(|ns| ns <= LONGEST_DAY_NS))?;
+    // Unchecked bytes could never get a meaning: frames of this version might hold anything there.
     field("zero", frame[64..BYTES] == [0; BYTES - 64])?;
     let mut from = [0; 6];
     from.copy_from_slice(&frame[6..12]);
@@ -292,6 +299,8 @@ impl Listener {
     pub fn hear<'a>(&mut self, frame: &'a [u8]) -> Result<(Sync, &'a [u8]), Refusal> {
         let heard = self.judge(frame);
         match heard {
+            // Only an accepted frame counts: a high number from elsewhere would have all that
+            // follows from the right sender refused.
             Ok((sync, _)) => self.last = (sync.epoch, sync.sequence),
             Err(Refusal::Malformed(_)) => self.refused.malformed += 1,
             Err(Refusal::Foreign) => self.refused.foreign += 1,
@@ -306,6 +315,8 @@ impl Listener {
         if from != self.from || sync.host != self.host || is_reply != self.is_switch {
             return Err(Refusal::Foreign);
         }
+        // The epoch first: who starts anew counts from the beginning again, and is heard since it
+        // began later.
         if (sync.epoch, sync.sequence) <= self.last {
             return Err(Refusal::Replayed);
         }
@@ -342,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_sync_frame_reads_back_equal() {
         let frame = bytes(&night(1), &[]);
         assert_eq!(frame.len(), BYTES);
         assert_eq!(decode(&frame), Ok((SWITCH, night(1), &[][..])));

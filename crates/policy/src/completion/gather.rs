@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_answers_is_rarely_kept_waiting() {
+    fn gathering_rarely_delays_closed_issuer() {
         let mut gather = Gather::new(1);
         let rounds: Vec<Rest> = (0..10_000).map(|_| round(&mut gather, 1)).collect();
         let slept = rounds.iter().filter(|rest| matches!(rest, Rest::Sleep { .. })).count();

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn swapped_arguments_collide() {
+    fn swapped_arguments_have_equal_astate() {
         // What a plain exclusive-or costs: read(3, 5) and read(5, 3) are one state.
         let registers = |i0, i1| Registers { pstate: 0, g0: 0, g1: 0, i0, i1 };
         assert_eq!(registers(3, 5).astate(), registers(5, 3).astate());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_saturate() {
+    fn lengths_above_table_bits_saturate() {
         let mut p = predictor(Organisation::PUBLISHED_ASSOCIATIVE);
         p.train(1, 1_000_000);
         p.train(1, 70_000);

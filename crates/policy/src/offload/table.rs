@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_mapped_entry_belongs_to_whoever_came_last() {
+    fn direct_mapped_entry_holds_last_astate() {
         let mut table = Table::new(Organisation::DirectMapped { entries: 1500 });
         put(&mut table, 7, 100);
         // 7 + 3 x 1500 falls on the same entry, 8 does not.

@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(
+        fn written_announcement_reads_back_equal(
             port in 1u16..,
             source: u32,
             sequence: u64,

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn receivers_are_told() {
+    fn arbiter_announces_grant_with_lead_and_losses() {
         let mut arbiter = Arbiter::new(ArbiterParameters::published(2));
         let grant = arbiter.request(Time::ZERO, ask(0, 1, 1)).unwrap();
         let lead =

@@ -253,7 +253,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(starts in prop::collection::vec((0u64..LINES_32 - 200, 1u64..200), 0..60)) {
+        fn encoded_set_decodes_equal(
+            starts in prop::collection::vec((0u64..LINES_32 - 200, 1u64..200), 0..60),
+        ) {
             let lines = set(starts.iter().flat_map(|&(first, n)| first..first + n));
             let words = encode32(&lines).unwrap();
             let decoded = decode32(&words).unwrap();

@@ -236,6 +236,7 @@ impl SetFile {
     pub fn encode(&self) -> Result<Vec<u8>, Unwritable> {
         let mut bytes = Vec::new();
         let parts = u16::try_from(self.parts.len())
+            // The first part that the field has no room for.
             .map_err(|_| Unwritable::TooLong { part: usize::from(u16::MAX) })?;
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
@@ -271,6 +272,8 @@ impl SetFile {
             return Err(SetFileError::Magic);
         }
         let version = u16::from_le_bytes([bytes[4], bytes[5]]);
+        // Before the checksum: another version may have another one, and its files would be called
+        // damaged.
         if version != VERSION {
             return Err(SetFileError::Version { found: version });
         }
@@ -344,6 +347,7 @@ impl<'a> Cursor<'a> {
         let name = core::str::from_utf8(self.take(name_length)?)
             .map_err(|_| SetFileError::Name { at: name_at })?;
         let words_at = self.at;
+        // Where addresses have 32 bits, as in WebAssembly, a count that the file made up overflows.
         let length = words.checked_mul(8).ok_or(SetFileError::Cut { at: words_at })?;
         let words: Vec<u64> = self
             .take(length)?

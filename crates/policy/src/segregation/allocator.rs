@@ -114,6 +114,8 @@ impl Allocator {
     }
 
     fn run(&mut self) {
+        // Neighbours compete with the run before them alone: misses of earlier rounds are of
+        // earlier phases of the program.
         self.best = None;
         self.begin(Phase::Run, Some(self.kernel_ways), self.run);
     }
@@ -143,6 +145,7 @@ impl Allocator {
             }
             Phase::Run => {
                 self.run_ppm = ppm;
+                // Each side keeps a way: fills of a side without one would have no place.
                 if self.kernel_ways > 1 {
                     self.begin(Phase::Below, Some(self.kernel_ways - 1), self.sample());
                 } else {

@@ -64,7 +64,7 @@ fn a_ramp_into_inductance_and_capacitance_rings() {
 }
 
 #[test]
-fn both_solvers_agree() {
+fn search_and_transient_droops_agree() {
     let network = network(3, 3);
     let search = Search::new(&network).unwrap();
     let case = Case::parse("waw/.aa/wa.", network.grid(), 8.37, 0.9).unwrap();

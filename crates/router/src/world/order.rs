@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_after_a_later_one_by_hand() {
+    fn overtaken_packets_are_counted_by_hand() {
         assert_eq!(overall(&[(1, 10), (2, 11), (3, 12)]), 0);
         // The first two leave after the third.
         assert_eq!(overall(&[(1, 13), (2, 14), (3, 12)]), 2);

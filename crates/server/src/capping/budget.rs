@@ -47,6 +47,8 @@ impl Budget {
 
     /// Watts for each unit of use, where `used` is the sum of all servers' shares of busy cores.
     pub(super) fn rate_w(&self, servers: usize, used: f64) -> f64 {
+        // What `BigHouse` has: without use there is nothing to divide by, and all shares are 0
+        // whatever the rate.
         if used == 0.0 {
             return 1.0;
         }
@@ -57,6 +59,8 @@ impl Budget {
     #[must_use]
     pub fn speed(&self, allowed_w: f64) -> f64 {
         let fixed = self.rated_w - self.scaled_w;
+        // Clamped before the root: below the fixed part the cube is negative, and more than the
+        // rated power makes no core faster.
         let cube = ((allowed_w - fixed) / self.scaled_w).clamp(0.0, 1.0);
         cube.cbrt().max(self.slowest)
     }
@@ -64,6 +68,8 @@ impl Budget {
     pub(super) fn pace(&self, speed: f64) -> Pace {
         let factor = (1.0 - self.bound) + self.bound / speed;
         match self.rule {
+            // The published plan divides where it should multiply; the work done is counted alike
+            // under both rules.
             Rule::Published => Pace { span: 1.0 / factor, credit: 1.0 / factor },
             Rule::Slower => Pace { span: factor, credit: 1.0 / factor },
         }

@@ -210,7 +210,7 @@ fn every_response_is_that_of_a_run_by_events() {
 }
 
 #[test]
-fn so_it_is_with_other_cores_budgets_and_epochs() {
+fn responses_equal_oracle_for_other_cores_budgets_epochs() {
     let [gaps, sizes] = [GAPS, SIZES].map(|text| Cdf::parse(text).unwrap());
     let base = Capping::bighouse(&gaps, &sizes, 5, Rule::Slower);
     for cores in [1, 2, 3, 8] {
@@ -233,7 +233,7 @@ fn so_it_is_with_other_cores_budgets_and_epochs() {
 }
 
 #[test]
-fn things_of_the_same_time_come_in_the_same_order() {
+fn simultaneous_events_equal_oracle_order() {
     // Every arrival, finish and epoch falls on a whole quarter of a second.
     let quarter = |n: u64| Sampler::constant(Time::ns(n * 250_000_000));
     for (gap, size, cores) in [(2, 3, 2), (1, 3, 3), (1, 4, 4), (4, 4, 1), (3, 5, 2)] {

@@ -43,6 +43,8 @@ impl Table {
     fn new(points: &[[f64; 2]], unit: f64) -> Table {
         let ps = unit * 1e12;
         let mut rows: Vec<Row> = Vec::with_capacity(points.len());
+        // Points of one probability are a jump: no draw falls between them, and their slope would
+        // be infinite.
         for pair in points.windows(2).filter(|pair| pair[1][1] > pair[0][1]) {
             let ([x0, y0], [x1, y1]) = (pair[0], pair[1]);
             let slope = (x1 - x0) / (y1 - y0) * ps;
@@ -64,7 +66,9 @@ impl Table {
     #[inline]
     fn draw(&self, random: &mut Stream) -> u64 {
         let bits = random.next_u64();
+        // 53 bits fill a mantissa: the draw is exact, and never 1.
         let at = (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64);
+        // The upper twelve bits of the same draw: 4096 cells.
         let mut row = self.cells[(bits >> 52) as usize] as usize;
         while self.rows[row].until <= at {
             row += 1;

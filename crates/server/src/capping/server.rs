@@ -96,6 +96,8 @@ impl Server {
         tally: &mut impl Tally,
     ) {
         let old = std::mem::replace(&mut self.pace, pace);
+        // Only requests in service hear of the new pace; those that wait are planned at it when
+        // they start.
         for core in 0..self.free.len() {
             if self.free[core] > from {
                 self.work[core].look(from, old);
@@ -121,6 +123,8 @@ impl Server {
             }
             let free = self.free[core];
             let start = free.max(arrival);
+            // Idle time from cores and busy time from requests are counted apart, so that the books
+            // can contradict each other.
             self.idle += start - free;
             self.start(core, start, arrival, size, until, tally);
         }
@@ -164,6 +168,7 @@ impl Server {
         let Work { arrival, since, left } = self.work[core];
         let finish = since + (left as f64 * self.pace.span + 0.5) as u64;
         self.free[core] = finish;
+        // What lies behind the epoch is counted when it is planned anew there.
         self.busy += finish.min(until) - since;
         if finish <= until {
             tally.response(finish - arrival);

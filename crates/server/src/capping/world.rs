@@ -127,6 +127,8 @@ pub fn run(
     for _ in 0..most {
         world.play_epoch(true);
         world.watch(control)?;
+        // A fixed number of epochs is played to its end, so that two runs can be compared epoch by
+        // epoch.
         if stop.epochs.is_none() && world.statistics.are_done() {
             break;
         }
@@ -207,6 +209,8 @@ impl<'a> World<'a> {
         let used: f64 = (0..=cores).map(|busy| share(busy) * self.used[busy] as f64).sum();
         let rate = budget.rate_w(setting.servers, used);
         let (mut capped, mut shared) = (0.0, 0.0);
+        // By the number of busy cores, not by server: servers with as many get the same, and there
+        // are few numbers.
         for (busy, &servers) in self.used.iter().enumerate() {
             let allowed = rate * share(busy) + setting.idle_w;
             let drawn = setting.dynamic_w * share(busy) + setting.idle_w;
@@ -228,6 +232,8 @@ impl<'a> World<'a> {
         control.report(self.finished)?;
         let waiting = self.servers.iter().map(Server::waiting).sum();
         let servers = self.servers.len();
+        // The mean over servers: one may have a long queue by chance, all of them only if more
+        // comes than is served.
         if waiting / servers > MOST_WAITING {
             let seconds = Time(self.now).as_s();
             return Err(CappingError::Overload { waiting, servers, seconds });
@@ -291,6 +297,7 @@ fn play_all(
     tally: &mut impl Tally,
 ) {
     for server in servers {
+        // At the begin of the epoch, when power was shared out by the same count.
         let pace = paces[server.busy_cores(span.0)];
         server.play(span, pace, [&setting.gaps, &setting.sizes], tally);
     }

@@ -110,6 +110,7 @@ impl Mmk {
             return f64::INFINITY;
         }
         let (mut low, mut high) = (0.0, self.mean_response());
+        // The quantile may be any multiple of the mean, which is only where the search begins.
         while self.responds_longer(high) > 1.0 - share {
             high *= 2.0;
         }
@@ -146,6 +147,7 @@ impl Mginf {
     #[must_use]
     pub fn busy(&self, number: u32) -> f64 {
         let mean = self.mean_number();
+        // By the ratio of neighbours: a power over a factorial overflows from 171 on.
         (1..=number).fold((-mean).exp(), |p, n| p * mean / f64::from(n))
     }
 

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_by_hand() {
+    fn bounded_pareto_moments_equal_hand_values() {
         // Shape 1 on [1, 2]: density 2 / x^2.
         let one = BoundedPareto { min: 1.0, max: 2.0, shape: 1.0 };
         assert!((one.mean() - 2.0 * 2f64.ln()).abs() < 1e-12);

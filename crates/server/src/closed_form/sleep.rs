@@ -182,6 +182,8 @@ impl SleepCycle {
             return Shares { busy: 1.0, idle: 0.0, closing: 0.0, asleep: 0.0, set_up: 0.0 };
         }
         let sleeps = self.sleeps(rate);
+        // A cycle is one idle time and the busy period behind it; requests that come during the
+        // set-up lengthen that by 1 / (1 - busy).
         let cycle = (1.0 + rate * self.first(rate).0) / (rate * (1.0 - busy));
         Shares {
             busy,
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn pollaczek_and_khinchine() {
+    fn mean_wait_equals_pollaczek_khinchine() {
         // M/M/1 and M/D/1 at 0.8.
         near(Mg1::new(0.8, 1.0, 1.0).mean_wait(), 4.0);
         near(Mg1::new(0.8, 1.0, 0.0).mean_wait(), 2.0);
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_closing_down() {
+    fn rest_of_closing_down_equals_integral() {
         let cycle = SleepCycle::fixed(0.0, 2.0, 0.0);
         let (mean, square) = cycle.closing(0.5);
         // E[(2 - X)+] = 2 - (1 - e^-1) / 0.5 = 2 / e.

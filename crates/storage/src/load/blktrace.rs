@@ -16,6 +16,7 @@ const DISCARDS: u32 = 1 << 13;
 /// Whether a file begins with a record, of this or of the other byte order.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     let Some(first) = bytes.first_chunk() else { return false };
+    // A trace may have been recorded on a machine of the other byte order; blktrace writes its own.
     [u32::from_le_bytes(*first), u32::from_be_bytes(*first)].iter().any(|it| it & !0xff == MAGIC)
 }
 
@@ -48,12 +49,15 @@ impl Record<'_> {
     /// Bytes that follow it.
     fn payload(&self) -> usize {
         let (low, high) = (self.bytes[46], self.bytes[47]);
+        // Swapped before it is read, so that one conversion serves both byte orders.
         usize::from(u16::from_be_bytes(if self.is_big { [low, high] } else { [high, low] }))
     }
 
     fn event(&self) -> Option<Event> {
         let action = self.word(28);
         let category = action >> 16;
+        // Names of processes and messages share the numbers of actions, and their payload is no
+        // I/O.
         if category & NOTIFIES != 0 {
             return None;
         }
@@ -100,6 +104,7 @@ pub(super) fn read_binary(file: &File) -> Result<Vec<Event>, LoadError> {
         }
         let follows = record.payload();
         events.extend(record.event());
+        // What follows a record is skipped unread: a process's name, or a driver's data.
         let Some(next) = rest.get(RECORD + follows..) else {
             return Err(wrong(format!("a record with {follows} bytes more, which are not there")));
         };
@@ -122,9 +127,12 @@ pub(super) fn device(word: &str) -> Option<u32> {
 /// Seconds with a fraction, as whole nanoseconds.
 pub(super) fn nanoseconds(word: &str) -> Option<u64> {
     let (seconds, fraction) = word.split_once('.').unwrap_or((word, ""));
+    // More digits than nanoseconds would be cut off unseen; `parse` below would accept a sign.
     if fraction.len() > 9 || !fraction.bytes().all(|it| it.is_ascii_digit()) {
         return None;
     }
+    // By digits, not as a floating-point number: seconds since the epoch leave a double a quarter
+    // of a microsecond.
     let nanoseconds: u64 = format!("{fraction:0<9}").parse().ok()?;
     seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
@@ -158,6 +166,7 @@ pub(super) fn read_text(file: &File, text: &str) -> Result<Vec<Event>, LoadError
             Some("F") => What::FrontMerge,
             Some("D") => What::Issue,
             Some("C") => What::Complete,
+            // Plugging, remapping and the like: they move no data of their own.
             Some(_) => continue,
             None => return Err(wrong("an action", None)),
         };

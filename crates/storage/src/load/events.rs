@@ -92,6 +92,7 @@ impl Collected {
         let (begin, bytes) = (event.sector, u64::from(event.bytes));
         let end = begin.saturating_add(bytes / SECTOR);
         match event.what {
+            // First: a completed I/O can be merged with no more, whatever it was.
             What::Complete => {
                 if let Some(at) = self.with_driver.remove(&begin) {
                     self.latencies.push(event.at_ns.saturating_sub(at));
@@ -121,11 +122,13 @@ impl Collected {
     /// What begins here is a part of another one from now on.
     fn merge(&mut self, begin: u64, other: Option<usize>, end: u64, bytes: u64) {
         let (Some(own), Some(other)) = (self.begins.get(&begin).copied(), other) else { return };
+        // Its own other end, or a second event of the same merge: bytes would count twice.
         if own == other || self.asked[own].merged {
             return;
         }
         self.asked[own].merged = true;
         self.asked[other].bytes += bytes;
+        // Both ends of the whole lead to it, so that a third I/O finds it from either side.
         self.begins.insert(begin, other);
         self.ends.insert(end, other);
     }
@@ -147,6 +150,7 @@ impl Trace {
         let mut devices: Vec<_> = devices.into_iter().collect();
         // The busiest; of equals the lowest number.
         devices.sort_by_key(|(number, it)| {
+            // Whichever was traced: a trace of issues alone has nothing that was asked for.
             (std::cmp::Reverse(it.asked.len().max(it.issued.len())), *number)
         });
         let others: usize = devices.iter().skip(1).map(|(_, it)| it.asked.len()).sum();
@@ -214,12 +218,16 @@ impl Trace {
             window.take_while(|(request, _)| request.at_ps - from_ps <= MOST_PS).collect();
         let is_whole = window.len() == all.len();
         let last_ps = window.last().map_or(0, |(request, _)| request.at_ps - from_ps);
+        // One more gap behind the last request, or a lap would begin at the time at which the one
+        // before ended.
         let gap_ps = last_ps / (window.len() as u64).max(1);
         let span_ps = if is_whole { self.span_ps } else { last_ps + gap_ps }.max(1);
         let count = usize::from(cpus).min(self.cpus.len()).max(1);
         let mut of_cpu = vec![Vec::new(); count];
         for (request, cpu) in window {
             let at_ps = request.at_ps - from_ps;
+            // A trace of more CPUs than the machine has: several of its CPUs share one, in order of
+            // time.
             of_cpu[cpu % count].push(Request { at_ps, bytes: request.bytes });
         }
         of_cpu.retain(|requests| !requests.is_empty());
@@ -230,6 +238,8 @@ impl Trace {
 impl Collected {
     fn finish(self, format: &str) -> Result<Trace, String> {
         let was_asked = !self.asked.is_empty();
+        // Requests that were issued have been through the scheduler already; they are played only
+        // where nothing else was traced.
         let asked = if was_asked { self.asked } else { self.issued };
         let kept: Vec<_> = asked.into_iter().filter(|it| !it.merged).collect();
         let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
@@ -261,6 +271,7 @@ impl Collected {
             cpus,
             span_ps: (1000 * length).saturating_add(1000 * length / (count - 1).max(1)),
             reads: kept.iter().filter(|it| !it.writes).count() as f64 / count as f64,
+            // The median: a mean would be that of the few that waited for something else.
             latency_us: latencies.get(latencies.len() / 2).map(|&ns| ns as f64 * 1e-3),
             account,
         })

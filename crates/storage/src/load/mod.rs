@@ -134,6 +134,7 @@ impl Issues {
 
 /// Whether a first line is of a job file: a section, or a key of one that is missing.
 fn is_job(line: &str) -> bool {
+    // JSON begins with a bracket, too.
     let is_list = line.starts_with("[{") || line.starts_with("[\"");
     let key = line.split_once('=').map_or("", |(key, _)| key.trim());
     let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -152,6 +153,7 @@ impl Load {
             return Err(LoadError { file: String::new(), at: None, message });
         };
         let whole = |why| LoadError::of(first, None, why);
+        // Before anything is taken for text: a record may happen to be valid UTF-8.
         if blktrace::is_binary(&first.bytes) {
             let events: Result<Vec<_>, _> = files.iter().map(blktrace::read_binary).collect();
             let events = events?.into_iter().flatten().collect();

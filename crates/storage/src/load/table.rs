@@ -61,6 +61,7 @@ impl Shape {
         };
         match (self, words.len()) {
             (Shape::Tencent, 5) => {
+                // Dates from 1985 to 2128: five numbers alone are many another table.
                 let at_s = whole(0).filter(|s| (500_000_000..5_000_000_000).contains(s))?;
                 let (sector, sectors, writes) = (whole(1)?, whole(2)?, whole(3)?);
                 let bytes = sectors.checked_mul(SECTOR)?;
@@ -69,11 +70,13 @@ impl Shape {
             }
             (Shape::Spc, 5..=8) => {
                 let writes = direction(words[3])?;
+                // Only seconds with a fraction: whole numbers there are of another format.
                 let at_ns = words[4].contains('.').then(|| nanoseconds(words[4])).flatten()?;
                 event(at_ns, whole(0)?, whole(1)?, whole(2)?, writes).map(|event| vec![event])
             }
             (Shape::Fiu, 9) => {
                 let (at_ns, _process, writes) = (whole(0)?, whole(1)?, direction(words[5])?);
+                // As in the kernel's `dev_t`: 20 bits of minor number.
                 let device = whole(6)?.checked_mul(1 << 20)?.checked_add(whole(7)?)?;
                 let bytes = whole(4)?.checked_mul(SECTOR)?;
                 event(at_ns, device, whole(3)?, bytes, writes).map(|event| vec![event])
@@ -188,9 +191,12 @@ fn named(cell: &str) -> (String, Option<f64>) {
 
 /// The columns of a header; none if it has no time, no kind or no size.
 pub(super) fn columns(line: &str) -> Option<Columns> {
+    // The commonest one: a comma may stand inside a quoted name of a file that is separated by
+    // semicolons.
     let delimiter = [',', ';', '\t'].into_iter().max_by_key(|it| line.matches(*it).count())?;
     let names: Vec<_> = line.trim_start_matches('#').split(delimiter).map(named).collect();
     let find = |wanted: &[&str]| {
+        // In the order of the wanted names, not of the columns: `time` is meant before `elapsed`.
         wanted.iter().find_map(|name| names.iter().position(|(found, _)| found == name))
     };
     let (time, kind) = (find(&TIMES)?, find(&KINDS)?);
@@ -264,6 +270,8 @@ pub(super) fn read(file: &File, text: &str, columns: &Columns) -> Result<Vec<Eve
             cpu,
             device,
             what: What::Queue,
+            // A place of its own for each line without one: equal sectors would be taken for merges
+            // and completions of each other.
             sector: sector.unwrap_or(number),
             bytes: if is_flush { 0 } else { bytes },
             writes,
@@ -304,6 +312,7 @@ fn what_is(word: &str) -> Option<(bool, bool, bool)> {
 pub(super) fn spread(mut events: Vec<Event>) -> Vec<Event> {
     let is_whole =
         |event: &Event| event.at_ns.is_multiple_of(SECOND_NS) && event.what == What::Queue;
+    // One time within a second says that the clock is finer: then equal times are bursts, and stay.
     if !events.iter().all(is_whole) {
         return events;
     }

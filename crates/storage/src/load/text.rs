@@ -42,12 +42,15 @@ impl Form {
     pub(super) fn of(text: &str) -> Option<Form> {
         let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LOOKED_AT);
         let first = lines().find(|line| !line.starts_with('#'))?;
+        // Any of the first lines, since perf and ftrace put other events and a header between them;
+        // all other formats are told by their first.
         if lines().any(|line| event_of(line).is_some()) {
             return Some(Form::Events);
         }
         if heads(first).is_some() {
             return Some(Form::Biosnoop);
         }
+        // Six words at least: `8,0` begins lines of other formats as well, which come below.
         if blktrace::is_event(first) && first.split_whitespace().count() >= 6 {
             return Some(Form::Blkparse);
         }
@@ -59,11 +62,14 @@ impl Form {
         } else if table::is_header(first) {
             Some(Form::Table)
         } else if let Some(shape) = Shape::ALL.into_iter().find(|shape| {
+            // Three lines and all of them: tables without a header are told by numbers in their
+            // usual range alone.
             lines().filter(|line| !line.starts_with('#')).take(3).all(|it| shape.row(it).is_some())
         }) {
             Some(Form::Shape(shape))
         } else if blktrace::is_event(first) {
             Some(Form::Blkparse)
+        // Last, as it accepts the most: an order of one's own has no mark but its looks.
         } else if lines().filter(|line| columns(line).is_some()).count() >= 2 {
             Some(Form::Columns)
         } else {
@@ -212,6 +218,7 @@ pub(super) fn kind(word: &str) -> Option<(bool, bool)> {
     let is_kind = !word.is_empty()
         && word.len() <= 6
         && word.bytes().all(|it| b"RWDFSAMNE".contains(&it))
+        // `A`, `M`, `N`, `S` and `E` only qualify a direction; alone they are another column.
         && word.bytes().any(|it| b"RWDF".contains(&it));
     // An `F` alone is a flush.
     is_kind.then(|| (word.contains('W') || word == "F", word.contains('D')))
@@ -228,6 +235,8 @@ fn event_of(line: &str) -> Option<Event> {
         "block_rq_complete" => What::Complete,
         _ => return None,
     };
+    // Read backwards from the event: a program's name, which stands first, may have blanks and
+    // brackets.
     let before = line[..at].trim_end().trim_end_matches("block:").trim_end();
     let mut before = before.split_whitespace().rev();
     let at_ns = nanoseconds(before.next()?.strip_suffix(':')?)?;
@@ -239,6 +248,8 @@ fn event_of(line: &str) -> Option<Event> {
     let is_other = word.starts_with('N');
     let (writes, discards) = if is_other { (false, false) } else { kind(word)? };
     let rest: Vec<&str> = words.collect();
+    // By the plus: kernels differ in what stands between the kind and the sector (bytes, a
+    // command).
     let plus = rest.iter().position(|word| *word == "+")?;
     let sector = rest.get(plus.checked_sub(1)?)?.parse().ok()?;
     let sectors: u64 = rest.get(plus + 1)?.parse().ok()?;
@@ -303,6 +314,7 @@ fn biosnoop(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
             let disk = heads.disk.and_then(word).unwrap_or_default();
             let (writes, discards) = kind(word(heads.kind)?)?;
             let sector = match heads.sector {
+                // biosnoop prints -1 where a request has no sector.
                 Some(at) => word(at)?.parse::<i64>().ok()?.max(0) as u64,
                 None => number,
             };
@@ -387,6 +399,7 @@ fn columns(line: &str) -> Option<Event> {
             let kind_at = words.iter().rposition(|word| kind(word).is_some())?;
             let numbers: Vec<u64> = words[kind_at..].iter().filter_map(whole).collect();
             let [sector, size] = numbers[..] else { return None };
+            // Bytes of a block device are whole sectors; what is not is a number of them.
             (sector, if size % 512 == 0 { size } else { size.checked_mul(512)? })
         }
     };

@@ -39,6 +39,7 @@ impl World<'_, '_> {
     fn hear(&mut self, cpu: usize, now: u64, io: u32) {
         if let Some(fate) = &mut self.fate {
             fate.hear(cpu, io, &mut self.cpus[cpu].heard);
+            // Hearing of an I/O ends its deadline, which may have been the next one.
             self.lanes.set(self.cpus.len() + TIMEOUTS, fate.due());
         } else {
             self.cpus[cpu].heard.push_back(io);

@@ -77,6 +77,7 @@ impl Source {
     pub(super) fn first(&self, submit: u64, (number, of): (u64, u64)) -> u64 {
         match &self.open {
             Some(open) => open.requests.first().map_or(0, |first| first.at_ps),
+            // Spread, or all CPUs would want the first lock at one time.
             None => self.gap.max(submit).max(1) / of * number,
         }
     }

@@ -49,6 +49,8 @@ impl super::Scene for Scene {
         let waiting = dice.below(20) as u32;
         let mut events = Vec::new();
         if let Some(period) = self.period.filter(|_| now >= self.look) {
+            // All CPUs in one batch, as worlds do: a policy may compare loads only of one and the
+            // same period.
             self.look = now + period;
             let used = |cpu| Event::Used { cpu, busy: dice.below(1001) as u32, of: 1000 };
             events.extend((0..SOCKETS * CPUS).map(used));

@@ -100,6 +100,8 @@ type Unkept = (u64, Time, String, Broken);
 /// Events of a seed.
 const EVENTS: u64 = 200;
 /// Timers that may ring at one moment, and between two events.
+// Two bounds: a timer that is set anew for the same moment stops time, and one that moves on by a
+// picosecond each would take years to reach the next event.
 const RINGS: [u32; 2] = [100, 100_000];
 
 /// Random numbers of a scene.
@@ -108,6 +110,7 @@ struct Dice(Stream);
 impl Dice {
     /// Returns a number below `count`.
     fn below(&mut self, count: u64) -> u64 {
+        // The draw lies in (0, 1], so that 1 itself has to be brought below `count`.
         ((above_zero(&mut self.0) * count as f64) as u64).min(count - 1)
     }
 
@@ -117,6 +120,8 @@ impl Dice {
 
     /// Returns a time up to this, of any magnitude from a picosecond on.
     fn time(&mut self, most: Time) -> Time {
+        // Uniform in the logarithm: a uniform draw up to 20 ms would hardly ever try the
+        // nanoseconds at which policies race with their own timers.
         Time((most.0 as f64).powf(above_zero(&mut self.0)) as u64)
     }
 }
@@ -171,6 +176,8 @@ impl<S: Scene> Stage<'_, S> {
         rings: bool,
     ) -> Result<(), Broken> {
         let now = self.now;
+        // The twin finds decisions by what is not in the events: addresses, the order of a hash
+        // map, a clock.
         let [actions, others] = self.policies.each_mut().map(|policy| {
             match event {
                 Some(event) => policy.on_event(now, event),
@@ -179,6 +186,8 @@ impl<S: Scene> Stage<'_, S> {
             }
             std::iter::from_fn(|| policy.poll_action()).collect::<Vec<_>>()
         });
+        // Before the twins are compared: a module that was stopped answers nothing, which would
+        // look like a broken law of its family.
         if let Some(fault) = self.choice.fault() {
             return Err((Law::Limits, fault.to_owned()));
         }
@@ -205,6 +214,8 @@ impl<S: Scene> Stage<'_, S> {
     fn pass(&mut self, until: Time) -> Result<(), Broken> {
         let mut rings = [0_u32; 2];
         loop {
+            // Inside the loop: an action on a timer may have brought the next event of the scene
+            // forward, and no timer may ring behind it.
             let until = until.min(self.scene.due()).max(self.now);
             let timer = self.policies[0].next_timer().filter(|&due| due < until);
             let Some(due) = timer.map(|due| due.max(self.now)) else {
@@ -223,6 +234,7 @@ impl<S: Scene> Stage<'_, S> {
 
     fn play(&mut self) -> Result<(), (String, Broken)> {
         let at_start = |broken| ("start".to_owned(), broken);
+        // A policy may act before it hears of anything; these actions are judged like all others.
         self.call(None, false).map_err(at_start)?;
         let longest = Time::ns(20_000_000);
         while self.calls < EVENTS {
@@ -278,6 +290,8 @@ impl Subject<'_> {
     /// # Errors
     /// If its family has no laws, or it cannot be made.
     fn play(&self, seed: u64) -> Result<Result<(), Unkept>, StudyError> {
+        // Alternating, so that any number of seeds plays both kinds: a law that is broken only
+        // under faults is reported as that one law.
         let (choice, is_faulty) = (self.choice, seed % 2 == 1);
         Ok(match choice.technique().make {
             Make::Gating(row) if row.offload.is_none() && row.segregation.is_none() => {
@@ -307,6 +321,8 @@ impl Subject<'_> {
             }
             Make::Steering(_) => {
                 let make = || choice.steering(self.server, self.service);
+                // Made once to see whether it can be: `play` makes two without a way to return an
+                // error.
                 make()?;
                 let make = || make().expect("it was made before");
                 play(steering::Scene::new(self.server, is_faulty), make, choice, seed)

@@ -27,6 +27,8 @@ fn entry(dice: &mut Dice) -> KernelEntry {
         1 => Cause::Exception { vector: dice.below(32) as u8 },
         _ => Cause::SystemCall { number },
     };
+    // Interrupts and exceptions have no arguments; a policy that learned from noise there would
+    // differ from one in any world.
     let args = match cause {
         Cause::SystemCall { .. } => [0; 6].map(|_: u64| dice.below(1 << 20)),
         _ => [0; 6],

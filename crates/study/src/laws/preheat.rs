@@ -87,6 +87,8 @@ impl Scene {
                 if self.window.take() != Some(service) {
                     return Err(format!("dumped for service {service}, which has no window"));
                 }
+                // Never used twice: a policy that names a dump it has used up is found out, which a
+                // number that comes back would hide.
                 self.last += 1;
                 let (set, lines) = (SetId(self.last), dice.below(1 << 12) as u32);
                 self.answer(now, Event::Dumped { service, set, lines }, dice);
@@ -109,6 +111,8 @@ impl Scene {
             Action::Load { service, .. } | Action::Sham { service } => {
                 self.answer(now, Event::Loaded { service }, dice);
             }
+            // A stopped load is over at once, and still answered: a policy that holds a request
+            // waits for that answer.
             Action::Stop { service } => {
                 self.cancel(service, false);
                 self.coming.push((now, Event::Loaded { service }));

@@ -43,10 +43,13 @@ impl super::Scene for Scene {
 
     fn events(&mut self, _now: Time, dice: &mut Dice) -> Vec<Event> {
         let core = dice.below(self.awake.len() as u64) as u8;
+        // A parked core does not poll: an event of it would be one that no world can send.
         if !self.awake[usize::from(core)] {
             return vec![];
         }
         let taken = if dice.comes(0.5) { dice.below(33) as u32 } else { 0 };
+        // Only a poll that took a full batch leaves packets behind: one that waits while a poll
+        // takes fewer would be an event that no world sends.
         let waiting = taken + if taken == 32 { dice.below(1000) as u32 } else { 0 };
         let poll = Event::Poll { core, taken, waiting };
         let mut events = if self.hears[usize::from(core)] { vec![poll] } else { vec![] };

@@ -116,6 +116,8 @@ impl super::Scene for Scene {
                 Action::Send { side } => {
                     sent += 1;
                     let [machine, other] = [side, side.other()].map(|s| &self.machines[s.index()]);
+                    // With both lost there is no right answer, and the policy has to answer all the
+                    // same.
                     if machine.is_lost && !other.is_lost {
                         let found = format!("sent a request to the lost machine {side:?}");
                         return Err((Law::Possible, found));
@@ -132,6 +134,7 @@ impl super::Scene for Scene {
                     let machine = &mut self.machines[side.index()];
                     let is_down = machine.is_asleep || machine.asleep.is_some();
                     if is_down && machine.awake.is_none() && !machine.is_lost {
+                        // A machine on its way down has to arrive there before it can wake.
                         let from = machine.asleep.unwrap_or(now);
                         machine.awake = Some(from + self.wake[side.index()] + late);
                     }

@@ -130,6 +130,7 @@ impl Common {
             ("units", self.units.into()),
             ("duration_s", self.duration_s.into()),
             ("energy_j", self.energy_j.into()),
+            // A run without units divides by 0, which the cell turns into a missing value.
             ("energy_j_per_unit", (self.energy_j / self.units as f64).into()),
             ("energy_low_j_per_unit", energy_low),
             ("energy_high_j_per_unit", energy_high),

@@ -77,6 +77,8 @@ impl Reading {
                 Some(("values", "rates")) => reading.values = Some(Values::Rates),
                 Some(("values", "counts")) => reading.values = Some(Values::Counts),
                 Some(("ignore", "bad-lines")) => reading.any_bad_lines = true,
+                // A part that is no option begins the file's name, which may have a colon of its
+                // own.
                 _ => break,
             }
             text = rest;
@@ -117,6 +119,7 @@ impl Rate {
         if let Some(rate) = text.strip_suffix("/s") {
             return number(rate, 1e12).map(Rate::PerSecond);
         }
+        // The bounds also keep NaN and infinity out, which `parse` accepts.
         number(text.strip_suffix('%').unwrap_or(text), 1e6).map(Rate::Percent)
     }
 
@@ -151,10 +154,13 @@ impl ServerLoad {
         let file = Kind::ALL.iter().find_map(|(kind, p)| Some((*kind, text.strip_prefix(p)?)));
         let read = |text: &str| -> Option<ServerLoad> {
             if let Some((kind, rest)) = file {
+                // From the right, since a path may contain an `@`; one in the name itself needs a
+                // rate behind it.
                 let (path, rate) = match rest.rsplit_once('@') {
                     Some((path, rate)) => (path, Some(Rate::parse(rate)?)),
                     None => (rest, None),
                 };
+                // A distribution of gaps says a shape, and only the rate its scale.
                 let known = rate.is_some() || kind != Kind::Gaps;
                 let (reading, path) = Reading::parse(path)?;
                 return (known && !path.is_empty())
@@ -255,6 +261,7 @@ impl Day {
                 "`{text}`: expected requests per second behind @"
             )));
         }
+        // No machine is known here; the check above leaves no rate that would need its capacity.
         let read = load.read(library, |_| 1.0)?;
         let (step, per_s) = read.arrivals.in_steps(step).ok_or_else(wrong)?;
         let Read { read_as, bad_lines, missing, .. } = read;
@@ -342,6 +349,7 @@ fn from_file(
             std::io::Read::read_to_string(&mut file, &mut text)
                 .map_err(|e| wrong(e.to_string()))?;
             let cdf = Cdf::parse(&text).map_err(|e| wrong(e.to_string()))?;
+            // In seconds, though any unit would do: `@RATE` scales it.
             Ok(Read::of(Arrivals::Renewal { gaps: cdf.law(), unit_s: 1.0 }))
         }
     }
@@ -397,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_are_read() {
+    fn load_texts_parse_to_their_loads() {
         use Rate::{PerSecond, Percent};
         let plain = Reading::default;
         for (text, load) in [

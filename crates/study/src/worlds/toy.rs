@@ -98,6 +98,8 @@ impl World for Toy {
         if job.machine != "machine" {
             return Err(StudyError::unknown("machine", &job.machine, ["machine"]));
         }
+        // The machine has no values, so that what neither the world nor the technique knows is a
+        // mistake.
         if let Some((path, _)) = settings.machine.first() {
             return Err(StudyError::unknown("option", path, OPTIONS.iter().map(|o| o.name)));
         }
@@ -198,6 +200,7 @@ impl ToyJob {
         control: &RunControl,
         mut host: Host<GatingPolicy>,
     ) -> Result<Played, StudyError> {
+        // Two streams, so that another law of services would leave the arrivals as they are.
         let (mut gaps, mut services) = (stream(self.seed, "gaps"), stream(self.seed, "services"));
         let Played { mut spent, mut free, mut wakes, mut latency, mut pieces } = Played::default();
         let mut now = Time::ZERO;
@@ -212,6 +215,8 @@ impl ToyJob {
                 host.deliver(free, &Event::IdleBegin, |at, action| {
                     slept = (action == Action::Gate).then_some(at);
                 });
+                // Timers after it fell asleep wait: a policy that sleeps has nothing to decide
+                // before it is woken.
                 while slept.is_none() && host.due() < now {
                     let due = host.due();
                     host.ring(due, |at, action| slept = (action == Action::Gate).then_some(at))?;

@@ -98,7 +98,7 @@ mod tests {
     use rand::RngExt;
 
     #[test]
-    fn the_thesis_sizes() {
+    fn bounded_pareto_has_moments_of_thesis() {
         let sizes = BoundedPareto::of_mean(6e3, 1.4e6, 40e3).unwrap();
         assert!((sizes.shape() - 0.893).abs() < 5e-4, "{}", sizes.shape());
         assert!((sizes.mean() - 40e3).abs() < 1e-3, "{}", sizes.mean());

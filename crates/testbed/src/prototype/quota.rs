@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_groups_may_be() {
+    fn group_folders_follow_mounts_and_membership() {
         let mounts = "cg /sys/fs/cgroup cgroup2 rw,nosuid 0 0\nproc /proc proc rw 0 0\n\
                       x /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n\
                       x /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n";

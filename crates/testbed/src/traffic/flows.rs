@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_differ() {
+    fn all_flows_have_different_sockets() {
         let to = vec![prefix("198.18.0.0/24"), prefix("2001:2::/64"), prefix("198.19.0.1")];
         let flows = Flows {
             count: MOST_FLOWS,

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn schedule_with_bad_rates_is_refused() {
         for wrong in [flat(-1.0, 1.0), flat(1.0, -1.0), flat(f64::NAN, 1.0), flat(1.0, 2e9)] {
             assert!(Schedule::new(vec![wrong], 1, Spacing::Even, 1).is_err());
         }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_count_records() {
+    fn limit_of_import_counts_records() {
         let file = recorded();
         let some = ExportOptions { user: true, kernel: true, limit: Some(1001) };
         let mut bytes = Vec::new();

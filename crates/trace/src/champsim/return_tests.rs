@@ -257,7 +257,7 @@ proptest! {
 
 /// A branch that is not taken, an interrupt, and user code that goes on.
 #[test]
-fn what_interrupts_a_branch_is_not_where_it_goes() {
+fn interrupt_is_not_target_of_branch() {
     let header = Header::new("interrupted", "a test", CodeForm::Decoded);
     let mut writer = TraceWriter::create(Vec::new(), &header, 1).unwrap();
     let flags = Instr { reads: RegSet::FLAGS, kind: Kind::Branch, ..Instr::nop(0, 2) };

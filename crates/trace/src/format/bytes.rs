@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_round_trip(numbers: Vec<u64>) {
+        fn varints_decode_to_encoded_value(numbers: Vec<u64>) {
             let mut bytes = Vec::new();
             for &n in &numbers {
                 put_varint(&mut bytes, n);
@@ -140,7 +140,7 @@ mod tests {
         }
 
         #[test]
-        fn zigzag_round_trips(n: u64) {
+        fn zigzag_decodes_to_encoded_value(n: u64) {
             prop_assert_eq!(unzigzag(zigzag(n)), n);
         }
 

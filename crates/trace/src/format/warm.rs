@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(entries: Vec<(u64, bool, bool, bool)>) {
+        fn encoded_warm_set_decodes_equal(entries: Vec<(u64, bool, bool, bool)>) {
             let lines = entries.iter().map(|&(n, code, dirty, kernel)| WarmLine {
                 line: LineAddr(n), code, dirty, kernel,
             }).collect();

@@ -97,6 +97,8 @@ impl Graph<'_> {
                 groups.entry(group).or_default().entry(place.0).or_default().push(place);
             }
         }
+        // The group without a name is all ranks, also those whose files have no collective of it:
+        // that is an error, not a smaller group.
         if let Some(members) = groups.get_mut("") {
             for rank in 0..self.ranks.len() as u32 {
                 members.entry(rank).or_default();
@@ -104,6 +106,8 @@ impl Graph<'_> {
         }
         let mut joined = vec![];
         for (name, members) in groups {
+            // The longest list is taken as right: the error then names the rank where a collective
+            // is missing.
             let Some((&first, of_first)) = members.iter().max_by_key(|(_, own)| own.len()) else {
                 continue;
             };
@@ -164,6 +168,8 @@ impl Graph<'_> {
         let mut pairs = vec![];
         for place in self.places() {
             let What::Receive { from, tag, bytes } = *self.what(place) else { continue };
+            // Messages of one tag between two ranks arrive in the order in which they were sent, as
+            // in MPI.
             let found = sends.get_mut(&(from, place.0, tag)).and_then(VecDeque::pop_front);
             let wrong = |message| Err(self.wrong(place.0, Some(self.id(place)), message));
             let Some(send) = found else {
@@ -208,6 +214,7 @@ impl Graph<'_> {
             }
             edges.extend(unit.sender.map(|sender| (sender, number)));
         }
+        // Sorted, the edges of a unit are one slice: no list for each of millions of units.
         edges.sort_unstable();
         for &(_, later) in &edges {
             self.units[later as usize].blocked += 1;
@@ -227,6 +234,7 @@ impl Graph<'_> {
                 }
             }
         }
+        // Kahn's order: units that are left block each other, whatever else is in the graph.
         if done == self.units.len() {
             return Ok(());
         }
@@ -290,6 +298,8 @@ impl Graph<'_> {
 
     /// A time of the rank alone. No time after one other is that other.
     fn takes(&mut self, rank: u32, time: Time, before: Vec<u32>) -> Vec<u32> {
+        // Such a flow would only copy its one predecessor; with several it is the point where they
+        // meet.
         if time == Time::ZERO && before.len() < 2 {
             return before;
         }

@@ -107,6 +107,7 @@ fn next<M: Message + Default>(file: &File, rest: &mut &[u8]) -> Result<M, Chakra
         ChakraError { file: file.name.clone(), node: None, message }
     };
     let length = prost::decode_length_delimiter(&mut *rest).map_err(|e| wrong(&e))?;
+    // `split_at` panics beyond the end, and a damaged length may say anything.
     if length > rest.len().min(LONGEST_MESSAGE) {
         let left = rest.len();
         return Err(wrong(&format!("a message of {length} bytes, where {left} are left")));
@@ -149,10 +150,13 @@ impl Reading<'_> {
         if us > LONGEST_US {
             return Err(format!("duration_micros {us}, expected 0 to {LONGEST_US}"));
         }
+        // A recorded time wins over what a roofline would make of the operations.
         if us > 0 {
             return Ok(What::Takes(Time::ns(1000 * us)));
         }
         let (operations, bytes) = (self.positive("num_ops")?, self.positive("tensor_size")?);
+        // A computation of no operations takes no time, whatever the size of its tensor; loads and
+        // stores have bytes alone.
         let is_computed = operations > 0.0 || self.node.r#type != NodeType::Comp as i32;
         if !is_computed || operations + bytes == 0.0 {
             return Ok(What::Takes(Time::ZERO));
@@ -215,6 +219,7 @@ impl Reading<'_> {
             return Err(format!("{other} {rank}, expected another rank of 0 to {most}"));
         }
         let tag = self.whole("comm_tag")?.unwrap_or(0);
+        // A message of no bytes still has to arrive; a flow has one byte at least.
         Ok((rank as u32, tag, self.bytes()?.max(1.0)))
     }
 

@@ -107,7 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_number_once() {
+    fn sequence_number_is_accepted_once() {
         let mut window = Window::new();
         assert_eq!(window.hear(100), Ok(()));
         assert_eq!(window.hear(100), Err(Replayed { sequence: 100, highest: 100 }));

@@ -55,6 +55,7 @@ pub(super) fn read(file: &File, text: &str, host: &Host) -> Result<Jobs, LoadErr
     let mut order = Order::default();
     for section in &sections {
         let reader = Reader { file, section, kb: 1024.0 };
+        // Before all other numbers, whose suffixes it gives a meaning.
         let kb = reader.value("kb_base").map_or("1024", |(value, _)| value);
         let kb = if kb == "1000" { 1000.0 } else { 1024.0 };
         let reader = Reader { kb, ..reader };
@@ -64,6 +65,7 @@ pub(super) fn read(file: &File, text: &str, host: &Host) -> Result<Jobs, LoadErr
         jobs.phases.resize(jobs.phases.len().max(phase + 1), Vec::new());
         jobs.phases[phase].push(job);
     }
+    // A phase whose jobs do no block I/O leaves a hole in the numbers.
     jobs.phases.retain(|phase| !phase.is_empty());
     let copies: f64 = jobs.phases.iter().flatten().map(|job| f64::from(job.copies)).sum();
     if copies > MOST_COPIES {
@@ -127,12 +129,14 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&self, key: &str) -> Option<(&'a str, u64)> {
+        // From the end: a section's own values stand behind the global ones that it was given.
         let found = self.section.values.iter().rev().find(|(name, _, _)| name == key);
         found.map(|(_, value, line)| (value.as_str(), *line))
     }
 
     fn either(&self, key: &str, other: &str) -> Option<(&'a str, u64)> {
         let later = [self.value(key), self.value(other)].into_iter().flatten();
+        // Two names of one option: fio takes the one that it reads last.
         later.max_by_key(|(_, line)| *line)
     }
 
@@ -255,6 +259,8 @@ impl<'a> Reader<'a> {
                 if word.is_empty() || share <= 0.0 {
                     continue;
                 }
+                // A limit on reads alone limits both: the mix is kept, so that writes wait with
+                // them.
                 let found = self.number(key, word, line, 1e15)? / unit / share;
                 if found > 0.0 {
                     least = Some(least.map_or(found, |least| least.min(found)));
@@ -356,9 +362,12 @@ fn scaled(word: &str, kb: f64) -> Option<f64> {
     let unit = suffix.strip_suffix('b').unwrap_or(suffix);
     let (unit, is_other) = unit.strip_suffix('i').map_or((unit, false), |unit| (unit, true));
     let power = ["", "k", "m", "g", "t", "p"].iter().position(|it| *it == unit)?;
+    // `i` alone is no suffix.
     if is_other && power == 0 {
         return None;
     }
+    // 1000 for 1024 and 1024 for 1000: an `i` means the other base, as fio's HOWTO has it for
+    // `kb_base=1024`.
     let base = if is_other { 2024.0 - kb } else { kb };
     Some(number.parse::<f64>().ok()? * base.powi(power as i32))
 }
@@ -384,6 +393,7 @@ impl Jobs {
         let in_flight = |phase: &&Vec<Job>| -> u64 {
             phase.iter().map(|job| u64::from(job.copies) * u64::from(job.depth)).sum()
         };
+        // From the end, since `max_by_key` takes the last of equals and the first phase is wanted.
         self.phases.iter().rev().max_by_key(in_flight).map_or(&[], Vec::as_slice)
     }
 
@@ -404,6 +414,8 @@ fn together(jobs: &[&Job]) -> Issues {
     let mean = |of: fn(&Job) -> f64| {
         jobs.iter().map(|job| f64::from(job.depth) * of(job)).sum::<f64>() / depths
     };
+    // A sum of options is none as soon as one job has no limit: that one issues whenever the others
+    // wait.
     let rates: Option<f64> = jobs.iter().map(|job| job.rate).sum();
     Issues::Closed(Closed {
         depth: depths.min(f64::from(MOST_IN_FLIGHT)) as u32,

@@ -95,6 +95,7 @@ pub(super) fn means(name: &str, value: &str) -> Means {
 /// The known option nearest to a name.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let near = |known: &&str| strsim::damerau_levenshtein(name, known);
+    // Two edits at most: among hundreds of names a farther one is found for any word.
     NAMES.split_whitespace().min_by_key(near).filter(|known| near(known) <= 2)
 }
 

@@ -38,6 +38,7 @@ pub(super) fn read(file: &File, text: &str, host: &Host) -> Result<Vec<Section>,
             continue;
         }
         let include = line.strip_prefix("include ").map(|rest| ("include", rest));
+        // An option without a value is a switch that is on, as in fio (`stonewall`).
         let (key, value) = include.or(line.split_once('=')).unwrap_or((line, "1"));
         let wrong = |message| LoadError::of(file, Some(number), message);
         let value = replaced(value.trim(), host).map_err(wrong)?;
@@ -60,6 +61,7 @@ fn replaced(value: &str, host: &Host) -> Result<String, String> {
     let mut text = String::with_capacity(value.len());
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
+        // An open brace is left as it stands, which the option's own parser reports.
         let Some((name, after)) = after.split_once('}') else { break };
         text.push_str(before);
         let found = (host.variable)(name).ok_or_else(|| {
@@ -96,6 +98,7 @@ fn calculated(text: &str) -> Option<u64> {
     loop {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number: i128 = rest[..end].parse().ok()?;
+        // Products are finished before they are added: a term grows until a `+` or `-`.
         term = Some(match (term, operator) {
             (None, _) => number,
             (Some(term), b'*') => term.checked_mul(number)?,

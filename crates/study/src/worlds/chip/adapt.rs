@@ -53,6 +53,7 @@ impl Joint {
     /// vacant between kernel entries, or else the first one.
     fn sleeping(&self) -> (&Part, Option<&Part>) {
         match (self.part(Slot::Stalls), self.part(Slot::Idle)) {
+            // By identity: one technique may take both slots, and then one policy decides in both.
             (Some(stalls), Some(idle)) if !std::ptr::eq(stalls, idle) => (stalls, Some(idle)),
             (one, other) => {
                 let decides = one.or(other).or_else(|| self.part(Slot::Kernel));
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_nothing_in_a_slot_of_its_own_changes_no_bit() {
+    fn profile_beside_a_technique_changes_no_bit() {
         for technique in ["tap", "c6a", "idle-gate", "mapg-counter", "menu"] {
             let alone = play(technique, "golden-cove-4").unwrap();
             let both = play(&format!("{technique}+os-profile"), "golden-cove-4").unwrap();

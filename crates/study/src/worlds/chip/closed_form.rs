@@ -31,6 +31,8 @@ pub fn closed_form(machine: &Machine, result: &RunResult) -> Option<f64> {
         number.is_some_and(|n| n < result.cores.len())
     };
     let mean_w = result.books.energy_where(working).as_j() / run_s;
+    // The power of the run is a mean over working and waiting; Eq 2.5 wants that of the working
+    // core, so that the waits are taken out.
     let total_w = (mean_w - share * idle_w) / (1.0 - share);
     let costs = machine.gating_costs(0);
     let overhead_s = (costs.entry + costs.restore).as_s();

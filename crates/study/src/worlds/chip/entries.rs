@@ -63,6 +63,8 @@ impl PredictorSpec {
         within("predictor.direct_entries", self.direct_entries, 1, MOST_ENTRIES)?;
         within("predictor.tolerance_percent", self.tolerance_percent as usize, 0, 100)?;
         within("predictor.first_confidence", usize::from(self.first_confidence), 0, 3)?;
+        // The bounds of the predictor, which clamps silently: the description would say one
+        // history, and the predictor look back over another.
         within("predictor.history", self.history, 1, 8)?;
         within("predictor.length_bits", self.length_bits as usize, 1, 63)
     }

@@ -30,7 +30,10 @@ fn idle_w(machine: &Machine, result: &RunResult, policy: GatingPolicy, retention
         .books
         .named_rows()
         .filter(|(component, _, cause, _)| match component.strip_prefix("core") {
+            // Cores without work are in the ledger as idle for the whole run; those with work stand
+            // in `cores` above, and would count twice.
             Some(number) => number.parse().is_ok_and(|n: usize| n >= working),
+            // OS cores are `os0` and so on, which `strip_prefix("core")` does not see.
             None => !is_core(component) && GOES_ON.contains(&cause.reason),
         })
         .map(|(.., row)| row.energy.as_j())
@@ -52,6 +55,8 @@ fn settled(machine: &Machine, policy: GatingPolicy) -> CoreState {
     host.deliver(Time::ZERO, &Event::IdleBegin, |_, action| heed(action));
     while host.due() < SETTLED {
         let due = host.due();
+        // The floor is no judge of a policy: if its timer is stuck, the state that it reached so
+        // far will do.
         if host.ring(due, |_, action| heed(action)).is_err() {
             break;
         }

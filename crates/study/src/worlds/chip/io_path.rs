@@ -24,6 +24,8 @@ impl Library {
         same_run(name, &ours, other, &theirs)?;
         let path =
             |trace: &Trace, beside| Ok::<_, StudyError>(io_path(trace.file()?.stream(), beside)?);
+        // Twice over each recording: the lines that travel are known only once all lines of the
+        // other CPU are.
         let (a, b) = (path(&ours, None)?.touched, path(&theirs, None)?.touched);
         Ok(vec![path(&ours, Some(&b))?.counts, path(&theirs, Some(&a))?.counts])
     }

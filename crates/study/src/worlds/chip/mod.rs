@@ -440,6 +440,8 @@ impl ChipJob {
     fn energy_delay(&self, result: &RunResult) -> f64 {
         let sums = Sums::of(result);
         let energy = working_energy(result);
+        // Under an open load the run is as long as its arrivals, whatever the frequency: its length
+        // would reward any slowdown.
         let delay = sums.latency.mean().filter(|_| self.workload.is_open());
         energy * delay.map_or(sums.run.as_s(), Time::as_s)
     }

@@ -154,6 +154,7 @@ impl Library {
         }
         let known = self.networks();
         let file = |name: &str| self.folder(FOLDER).join(format!("{name}.toml"));
+        // Before the grid is split off: a file may be called `ev6-2x4`.
         if known.iter().any(|k| k == name) {
             return Ok((file(name), None));
         }
@@ -210,6 +211,8 @@ impl NetworkInfo {
     pub fn fit(&self) -> Result<Vec<FitRow>, StudyError> {
         let fits = pdn::Study::new(&self.network).and_then(|s| s.fits());
         let fits = fits.map_err(|e| self.at(e))?;
+        // A chip of one row has no diagonal neighbours: the fit leaves such a coefficient where it
+        // began, which must not be shown as found.
         let told = fits.staged.told;
         let row = |fit: &'static str, found: pdn::Fit| FitRow {
             fit,
@@ -320,6 +323,8 @@ impl NetworkInfo {
 
     fn search(&self) -> Result<&pdn::Search, StudyError> {
         let search = self.search.get_or_init(|| pdn::Search::new(&self.network));
+        // The error is kept as well: a network that cannot be solved is not solved again for each
+        // case.
         search.as_ref().map_err(|e| self.at(e.clone()))
     }
 

@@ -54,6 +54,8 @@ impl Library {
             let message = format!("workload `{workload}`: expected one that runs on one core");
             Err(StudyError::Usage(message))
         };
+        // Two sources of one workload: the second pass adds traps, and a source cannot be wound
+        // back.
         let mut recorded = task()?;
         let profile = os_profile(recorded.source.as_mut(), &recorded.warm, &caches)?;
         let model = self.entry_model(PUBLISHED, &[])?.traps;
@@ -284,6 +286,8 @@ fn evictions(profile: &OsProfile) -> Table {
     ]);
     for (level, found) in LEVELS.into_iter().zip(&profile.levels) {
         for (class, &[user, kernel]) in found.by_length.iter().enumerate() {
+            // The first class begins at 0 and the last one has no end, which is one class more than
+            // there are bounds.
             let above = class.checked_sub(1).map_or(0, |below| LENGTH_CLASSES[below]);
             let most = LENGTH_CLASSES.get(class).copied();
             table.push(vec![level.into(), above.into(), most.into(), user.into(), kernel.into()]);

@@ -35,7 +35,8 @@ enum Reading {
     AllPrivilegedBySite,
 }
 
-/// AStates of traps by the instruction that takes them: no other entry has this bit.
+// User addresses end below 2^47, so that a site never has these bits of its own.
+/// Marks AStates of traps by the instruction that takes them.
 const SITE: u64 = 3 << 62;
 
 impl Reading {
@@ -216,6 +217,7 @@ impl Tally {
             self.right[n] += u64::from((expected > threshold) == (actual > threshold));
             self.longer[n] += u64::from(actual > threshold);
         }
+        // Only now: a predictor that is trained before it is asked would know the answer.
         self.predictor.train(astate, actual);
     }
 
@@ -348,6 +350,7 @@ impl Prediction {
         }
         self.halted += u64::from(run.halted);
         self.nested += u64::from(run.nested > 0);
+        // Table entries of the thesis hold lengths of 16 bits.
         self.too_long += u64::from(run.instructions > u64::from(u16::MAX));
     }
 }

@@ -58,9 +58,12 @@ pub(super) fn check(
             geometry.sets, geometry.ways
         ))
     };
+    // A ruled cache begins with one stack, so that it must bear this rule whatever the policy sets.
     possible_rule(geometry, &Rule::LRU).map_err(wrong)?;
     let mut policy = segregation_policy(&how, choice, machine);
     policy.on_event(Time::ZERO, &Event::Begin { ways: geometry.ways as u8 });
+    // Only what is set at the start: rules that are learned depend on the run, and are checked
+    // there.
     while let Some(action) = policy.poll_action() {
         if let Action::Set(rule) = action {
             possible_rule(geometry, &rule).map_err(wrong)?;
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_in_a_line() {
+    fn impossible_rule_is_refused_in_one_line() {
         let why = |technique: &str, set: &[(&str, &str)]| {
             let error = play(technique, set).map(drop).expect_err(technique).to_string();
             assert!(!error.contains('\n'), "{error}");

@@ -95,6 +95,8 @@ impl Sums {
         for core in &result.cores {
             sums.add(core);
         }
+        // Their work, not their time: shares are of the run of threads, which begin on the other
+        // cores.
         for core in &result.os_cores {
             sums.add_work(core);
         }
@@ -187,6 +189,8 @@ fn is_working(result: &RunResult, name: &str) -> bool {
 pub(crate) fn running_share(result: &RunResult) -> f64 {
     let mut sums = [Time::ZERO; 2];
     for (name, state, cause, row) in result.books.named_rows() {
+        // Halts are left out: at a lower frequency a core halts less, and takes no longer for its
+        // work.
         if is_working(result, name) && cause.mode != Mode::Idle {
             sums[usize::from(state.0 == CoreState::Active.name())] += row.time;
         }
@@ -207,6 +211,7 @@ pub(crate) fn memory_gb_s(result: &RunResult) -> f64 {
 pub(crate) fn memory_read_mean_ns(machine: &Machine, result: &RunResult) -> Option<f64> {
     let MemoryKind::Dram(spec) = &machine.memory.kind else { return None };
     let memory = &result.memory;
+    // Reads that the write queue answers never become lines, but their clocks are in the sum.
     let reads = memory.lines()[0] + memory.forwarded;
     let ns = (memory.read_clocks * spec.device.clock_ps) as f64 * 1e-3;
     (reads > 0).then(|| ns / reads as f64)

@@ -33,8 +33,11 @@ impl ChipJob {
         if self.machine.machine.faults.any() {
             return None;
         }
+        // Without halts both kinds keep one pace, so that they may share a run.
         let is_late = self.workload.halts() && delays == Delays::AfterHalts;
         let machine = self.alone();
+        // A central controller lets cores wait for each other: then a wake-up of one technique
+        // delays another core.
         if machine.central_wake_up(self.workload.cores()).is_some() {
             return None;
         }

@@ -58,6 +58,7 @@ impl Trace {
             return Ok(file);
         }
         let file = Arc::new(TraceFile::open(&self.path)?);
+        // After it was opened: between a look and an opening the file could change unseen.
         if !self.is_same() {
             let path = self.path.display();
             return Err(StudyError::Usage(format!("{path}: changed while it was in use")));
@@ -75,6 +76,8 @@ impl Trace {
             return Ok(Arc::clone(lines));
         }
         let file = self.file()?;
+        // Outside `get_or_init`, which takes no error; two threads may both do the pass, and the
+        // first one's lines stay.
         let lines = SharedLines::of(&mut file.stream(), &file.warm()?)?;
         Ok(Arc::clone(self.shared.get_or_init(|| Arc::new(lines))))
     }

@@ -68,6 +68,8 @@ impl WorkloadKind {
             };
             let whole = || value.parse::<u64>().map_err(|_| bad());
             match key {
+                // Clamped before the shift, which would lose the upper bits of a number beyond
+                // 2^44.
                 "mb" => spec.footprint = whole()?.clamp(1, 1 << 20) << 20,
                 "instructions" => spec.instructions = whole()?,
                 "seed" => spec.seed = whole()?,
@@ -169,6 +171,7 @@ impl Workload {
             }
             WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => false,
         };
+        // All or none: requests of one part beside instructions of another have no common unit.
         if self.parts.iter().all(marks) {
             "request"
         } else {
@@ -249,6 +252,8 @@ impl Workload {
                     warm: Arc::clone(&warm),
                     load: load_of(part),
                     limit: limit.unwrap_or(u64::MAX),
+                    // By the number of all tasks, not of the copies: parts side by side are
+                    // staggered as well.
                     start: STAGGER * tasks.len() as u64,
                     shared: None,
                 });

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn of_tcp_somebody_waits_for_a_segment() {
+    fn latency_exists_for_tcp_only() {
         let control = crate::Control::default();
         for (transport, waits) in [("udp", false), ("tcp", true)] {
             let asked = job("round-robin", &[("transport", transport), ("duration_ms", "30")]);

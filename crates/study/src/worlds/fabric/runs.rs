@@ -133,6 +133,7 @@ impl FabricInfo {
     /// Plays a run, and returns the columns of [`OWN`] behind the seed.
     pub(super) fn cells(&self, played: &Played) -> Result<Vec<Value>, StudyError> {
         let mut cells = cells_of(&self.turns(played)?, &played.setting(), Some(played.day_us));
+        // Every run has the same seed here, so that its column would say nothing.
         cells.remove(0);
         Ok(cells)
     }

@@ -50,6 +50,7 @@ pub fn schedule(path: &str, content: &str, scheduler: &Scheduler) -> Result<Tabl
     let (mut days, mut slots) = (Time::ZERO, 0_u64);
     for (day, matching) in week.days() {
         let mut circuits = String::new();
+        // A host that is joined with itself has no circuit: it completes the permutation.
         let pairs = matching.iter().enumerate().filter(|(from, to)| *from != usize::from(**to));
         for (from, to) in pairs {
             let gap = if circuits.is_empty() { "" } else { " " };
@@ -60,6 +61,7 @@ pub fn schedule(path: &str, content: &str, scheduler: &Scheduler) -> Result<Tabl
         days += day;
     }
     let mut facts = Table::new(&[text("fact"), real("value")]);
+    // A night goes with every day, also with the last one: weeks follow each other.
     let used = days + parameters.night * slots;
     for (fact, value) in [
         ("hosts", hosts as f64),
@@ -88,6 +90,8 @@ impl Scheduler<'_> {
     fn parameters(&self, hosts: usize) -> Result<WeekParameters, StudyError> {
         let plan = match self.name {
             "traffic-matrix" => Plan::Shares,
+            // No packet switch beside the circuits: what it would carry is planned for circuits as
+            // well.
             "solstice" => Plan::Solstice { packet_bytes_per_ms: 0 },
             other => {
                 let known = ["traffic-matrix", "solstice"];

@@ -192,6 +192,8 @@ impl Library {
     ) -> Result<IdleAnswer, StudyError> {
         let named = &question.techniques;
         let usual: Vec<String> = TECHNIQUES.map(str::to_owned).to_vec();
+        // Of the usual ones those that the machine has no states for are left out in silence; one
+        // that was named is an error.
         let mut choices = choices(if named.is_empty() { &usual } else { named })?;
         let whole = self.node(&question.machine, &question.set)?.machine;
         let machine = match question.limit_us {
@@ -258,6 +260,7 @@ fn choices(techniques: &[String]) -> Result<Vec<Choice>, StudyError> {
                  nginx -t {name}`"
             )));
         }
+        // Menu may be named as well; it is played once.
         if !choices.iter().any(|known| known.to_string() == choice.to_string()) {
             choices.push(choice);
         }
@@ -278,6 +281,8 @@ fn limited(machine: &Machine, limit_us: f64, name: &str) -> Result<Machine, Stud
         )));
     }
     let states = &spec.idle_states;
+    // A package state without the core state that it needs is no machine that `Machine::new`
+    // accepts.
     spec.package_states.retain(|package| states.iter().any(|state| state.name == package.needs));
     Machine::new(spec).map_err(|error| StudyError::Usage(error.to_string()))
 }
@@ -304,6 +309,7 @@ fn numbered(
         }
         match machine.state(state) {
             Some(number) => numbers.push(number),
+            // Numbers are places in a list: after a gap they would name other states.
             None => break,
         }
     }
@@ -317,6 +323,7 @@ fn read(file: &Path, any_bad: bool) -> Result<Recording, StudyError> {
     let name = opened.path().display().to_string();
     let recording = gaps::read(BufReader::with_capacity(1 << 16, opened))
         .map_err(|error| StudyError::Usage(format!("{name}: {error}")))?;
+    // Each gap is two events, its begin and its end.
     let lines = recording.bad_lines + 2 * recording.gaps();
     if !any_bad && recording.bad_lines as f64 > MOST_BAD / 100.0 * lines as f64 {
         return Err(StudyError::Usage(format!(
@@ -353,7 +360,9 @@ fn limited_menus(
     let mut exits: Vec<f64> = on_sale.map(|state| state.exit_us).collect();
     exits.sort_by(f64::total_cmp);
     exits.dedup();
+    // The longest exit as a limit forbids nothing.
     exits.pop();
+    // Under a PM QoS limit of 0 the kernel polls, which no state on sale is.
     exits.insert(0, 0.0);
     let named = |name| Choice::parse("node", name).map_err(StudyError::Name);
     let (menu, polling) = (named(USUAL)?, named("always-on")?);
@@ -434,6 +443,7 @@ fn watts(machine: &Machine) -> Vec<f64> {
 
 fn info(recording: &Recording, kernel: &[usize], machine: &Machine) -> RecordingInfo {
     let mut lengths = halfwink_engine::Histogram::default();
+    // State numbers are bytes, so that every one has a place.
     let mut chosen = [0_u64; 256];
     for gap in recording.cpus.iter().flat_map(|cpu| &cpu.gaps) {
         lengths.record(gap.length());

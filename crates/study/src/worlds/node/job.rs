@@ -174,6 +174,7 @@ impl World for Node {
         // The load is of the service as it is, so that all compositions play the same.
         let capacity = info.machine.cores() as f64 / profile.profile.mean_s();
         let asked = Asked::read(library, (job, load), capacity)?;
+        // Clients wait for the whole answer, also for what it takes apart from the cores.
         let answer_s = profile.profile.mean_s() + 1e-6 * profile.profile.spec().apart_us;
         let offered_per_s = asked.load.rate(answer_s);
         if let Some(within) = within(&settings.choice) {
@@ -233,6 +234,7 @@ fn os_cores(profile: &Profile, machine: &Machine, rate: f64) -> u32 {
     let (own_s, moved_s) = (profile.mean_s(), profile.moved_s() * slowdown);
     let half_busy = (rate * moved_s / OS_LOAD).ceil();
     let as_busy = (cores as f64 * moved_s / (own_s + moved_s)).round();
+    // One at least, also at a rate of nothing: code that moves needs somewhere to go.
     half_busy.min(as_busy).max(1.0) as u32
 }
 
@@ -287,6 +289,8 @@ fn again(profile: &Profile, option: &str) -> String {
     if spec.core == super::ANY {
         return "only a profile that comes from a recording does".to_owned();
     }
+    // A profile may have been made with techniques: the line is repeated without them, and gets
+    // those that lack.
     let plain = spec.made_by.split(" -t ").next().unwrap_or_default();
     format!("`{plain}{option}` measures it")
 }
@@ -430,6 +434,7 @@ impl NodeJob {
         }
         .cells();
         let arrived = tally.arrived.max(1) as f64;
+        // A short run ends with requests in its queues although it keeps up.
         let under_way = UNDER_WAY * self.info.machine.cores() as u64;
         let finished = (tally.finished + under_way) as f64 / arrived;
         // Clients that wait send no more than the server serves.
@@ -456,6 +461,7 @@ impl NodeJob {
             (tally.ticks as f64 / seconds).into(),
             (run.os_cores.0 as u64).into(),
             (100.0 * run.os_cores.1).into(),
+            // A server that keeps up has lost nothing; what is under way at its end is not lost.
             (if keeps_up { 0.0 } else { 100.0 * (1.0 - tally.finished as f64 / arrived) }).into(),
             word(keeps_up).into(),
             word(run.knows_cold).into(),

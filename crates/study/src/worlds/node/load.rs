@@ -52,6 +52,8 @@ impl Asked {
 /// Checks that an open load can be served.
 fn carries(job: &Job, arrivals: &Arrivals, capacity: f64) -> Result<(), StudyError> {
     let rate = arrivals.rate();
+    // At the capacity itself the queue grows without bound, and any result would be one of the
+    // run's length.
     if rate >= capacity {
         return Err(StudyError::Usage(format!(
             "`{}`: {rate:.0} requests a second, and {} carries {capacity:.0} at most; nothing is \
@@ -74,6 +76,7 @@ fn clients(library: &Library, text: &str) -> Result<Clients, StudyError> {
                         (a distribution of think times)";
         StudyError::Usage(format!("`{text}`: {what}; {expected}"))
     };
+    // Three at most: a file behind `law=` may have a colon in its name.
     let mut parts = text.trim_start_matches(CLIENTS).splitn(3, ':');
     let count = parts.next().unwrap_or_default();
     let count = count.trim().parse().map_err(|_| wrong(format!("`{count}` clients")))?;
@@ -116,7 +119,7 @@ mod tests {
     use crate::shipped::library;
 
     #[test]
-    fn clients_are_read() {
+    fn client_loads_parse_to_their_clients() {
         let file = "workloads/server/csedns.arrival.cdf";
         for (text, count, mean_us) in [
             ("clients:64:think=1ms", 64, 1000.0),

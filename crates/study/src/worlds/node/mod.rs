@@ -98,6 +98,7 @@ impl Library {
         if Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Ok(PathBuf::from(name));
         }
+        // A profile that was measured on this core says more than one that was stated for any.
         for folder in [core, ANY] {
             let folder = format!("{PROFILES}/{folder}");
             if self.names(&folder, "toml").iter().any(|known| known == name) {

@@ -101,6 +101,7 @@ impl PreheatInfo {
             |info| Ok(vec![("shared", info.shared()), ("deadline", info.deadline())]),
             |info| Ok(vec![("energy", info.energy()?)]),
         ];
+        // Each part makes its own bench, so that none depends on which ran before.
         let found = parallel(&parts, |part| part(self));
         Ok(found.into_iter().collect::<Result<Vec<Tables>, StudyError>>()?.concat())
     }
@@ -112,6 +113,8 @@ impl PreheatInfo {
         mode: Mode,
         requests: u64,
     ) -> Measured {
+        // A clone has the same random streams: modes meet the same requests, and differ in nothing
+        // else.
         let mut prototype = bench.prototype.clone();
         for _ in 0..WARM_UP {
             let service = prototype.choose(load);
@@ -126,6 +129,8 @@ impl PreheatInfo {
         }
         let n = requests.max(1) as f64;
         let instructions: f64 = all.iter().map(|(_, of)| of).sum();
+        // Weighted by instructions: a mean of ratios would give short requests the say of long
+        // ones.
         let cycles: f64 = all.iter().map(|(served, of)| served.cpi * of).sum();
         Measured {
             responses: all.iter().map(|(served, _)| served.response).collect(),

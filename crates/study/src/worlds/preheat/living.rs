@@ -76,6 +76,7 @@ impl PreheatInfo {
             sum += seen - at;
             heard.push(seen);
         }
+        // Packets that one look finds are no step; rounding leaves some a trace apart.
         let gaps = heard.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > 1e-6);
         let step = gaps.fold(f64::INFINITY, f64::min);
         table.push(vec!["largest_delay_us".into(), largest.into()]);
@@ -167,6 +168,7 @@ impl PreheatInfo {
                 for &[lead, wake, bandwidth] in &points {
                     let loads: Vec<Loaded> =
                         loads.iter().map(|load| load.clone().faster(bandwidth)).collect();
+                    // A machine that wakes later than the packet comes has no time to load at all.
                     let budget = Time::from_ns(1e3 * (lead - wake).max(0.0));
                     let found = PreheatInfo::late(&bench, &load, &loads, late, budget);
                     // Who is not awake when the packet comes wakes for it in any case.
@@ -254,6 +256,8 @@ impl PreheatInfo {
             for name in ["awake", "no-preheat", "wake-only", "preheat", "sham-request"] {
                 let mut spec = self.spec.clone();
                 if name == "awake" {
+                    // Longer than any gap of these runs: the machine never sleeps, and all else is
+                    // the same.
                     spec.sleep.after_us = 1e7;
                 }
                 let technique = if name == "awake" { "no-preheat" } else { name };

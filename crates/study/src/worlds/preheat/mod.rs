@@ -53,6 +53,8 @@ impl Library {
         let (theirs, own) = (set(theirs), set(own));
         let borrowed =
             |values: &'_ [(String, String)]| -> Vec<(String, String)> { values.to_vec() };
+        // Without the services' values: they may belong to another file, and only this one says to
+        // which.
         let plain = self.described(&path, pairs(&own), &[])?;
         let mut spec: Spec = plain.parse()?;
         let (input, text) = match spec.services_of.clone() {

@@ -108,6 +108,7 @@ impl PreheatInfo {
         let mut spec = self.spec.clone();
         spec.llc.kib *= 2;
         let mut node = Node::new(&spec, SEED);
+        // A prefetcher would bring lines that no request touched, and evict others for them.
         node.prefetches = false;
         node.flush(Flush::CACHES);
         let served = node.serve(service, Flush::CACHES);

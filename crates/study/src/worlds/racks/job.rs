@@ -75,6 +75,8 @@ impl FabricInfo {
         };
         let count = u32::from(racks.count);
         let is_set = values.iter().any(|(key, _)| key == "racks.count");
+        // A number that the user set is kept, even if it is too small: the reader of the file then
+        // says what does not fit.
         if least <= count || least > MOST_RACKS || is_set {
             return Ok(self);
         }

@@ -50,6 +50,8 @@ struct Times {
 impl Times {
     fn of(run: &Run, traffic: &Traffic, bytes: std::ops::Range<f64>) -> Times {
         let flows = traffic.flows().iter().zip(&run.times);
+        // Flows of a server to itself never enter the network, so that their times say nothing of
+        // it.
         let kept = |from: u32, to: u32, size: f64| from != to && bytes.contains(&size);
         let kept: Vec<_> = flows.filter(|(f, _)| kept(f.from, f.to, f.bytes)).collect();
         let mut us: Vec<f64> = kept.iter().filter_map(|(_, time)| time.map(as_us)).collect();
@@ -60,10 +62,13 @@ impl Times {
     /// Returns a quantile of all flows: those that have not ended are longer than any.
     fn quantile(&self, share: f64) -> Option<f64> {
         let rank = (share * self.flows as f64).ceil().max(1.0) as usize;
+        // Beyond those that ended there is no value: a quantile that is not known yet is missing,
+        // not the largest so far.
         self.us.get(rank - 1).copied()
     }
 
     fn mean(&self) -> Option<f64> {
+        // A mean of those that ended would improve with every long flow that does not.
         let all = !self.us.is_empty() && self.us.len() == self.flows;
         all.then(|| self.us.iter().sum::<f64>() / self.flows as f64)
     }

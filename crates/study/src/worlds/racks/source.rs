@@ -91,6 +91,7 @@ fn ranks(path: &Path) -> Result<Vec<PathBuf>, String> {
         .filter_map(|path| split(&path).map(|(stem, rank)| (stem, rank, path)))
         .filter(|(stem, ..)| given.as_ref().is_none_or(|(wanted, _)| stem == wanted))
         .collect();
+    // By stem, then by rank as a number: `trace.10.et` comes behind `trace.9.et`.
     files.sort_unstable();
     let Some((stem, ..)) = files.first().cloned() else {
         return Err(format!(
@@ -219,6 +220,8 @@ impl Source {
             let name = path.display().to_string();
             let bytes = read_input(&path, &budget);
             let bytes = bytes.map_err(|error| StudyError::Usage(error.to_string()))?;
+            // Lengths too: without them bytes that move from one file to the next would leave the
+            // digest as it is.
             hash.update(&(bytes.len() as u64).to_le_bytes());
             hash.update(&bytes);
             files.push((name, bytes));

@@ -92,12 +92,16 @@ impl RouterInfo {
             } else {
                 SHARES
                     .iter()
+                    // Of long frames the wire carries no more than its rate, so that there is
+                    // nothing beyond 1 to ask for.
                     .map(|share| share.min(if app.bytes > 64 { 1.0 } else { 2.0 }) * peak)
                     .collect()
             };
             for mpps in rates {
                 for technique in &STACKS[..2] {
                     keys.push((*technique, start.cores, app.bytes, mpps));
+                    // A rate of 0 has no gap to draw; at this one a packet comes in a thousand
+                    // seconds, and the run has 40 ms.
                     let traffic = self.small_traffic(mpps.max(1e-9), 40);
                     let spacing = Time::from_ns(self.model.wire_ns(app.bytes));
                     cells.push(Cell {

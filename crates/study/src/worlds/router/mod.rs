@@ -81,6 +81,7 @@ fn run_all(model: &Model, cells: Vec<Cell>) -> Result<Vec<Run>, StudyError> {
     let total = cells.len();
     let mut shares: Vec<Vec<Cell>> = (0..workers).map(|_| Vec::new()).collect();
     for (n, cell) in cells.into_iter().enumerate() {
+        // Not `parallel`, which lends its items: a policy is consumed by its run.
         shares[n % workers].push(cell);
     }
     let one = |c: Cell| simulate(model, c.app, &c.traffic, c.policy, c.options);

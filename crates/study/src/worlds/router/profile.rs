@@ -32,6 +32,7 @@ pub enum RouterProfile {
 impl Load {
     fn parse(text: &str) -> Option<Load> {
         let number = |text: &str| text.trim().parse().ok().filter(|n: &f64| *n >= 0.0);
+        // `pps` last, since it ends the other two as well.
         for (unit, pps) in [("Mpps", 1e6), ("kpps", 1e3), ("pps", 1.0)] {
             if let Some(count) = text.trim().strip_suffix(unit) {
                 return number(count).filter(|n| n * pps <= 1e12).map(|n| Load::Pps(n * pps));

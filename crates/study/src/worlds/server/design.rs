@@ -154,12 +154,16 @@ impl ServerInfo {
         for design in designs {
             let one =
                 self.with(|spec| design.apply(&Design { ratio: 1, speed: 1.0, ..*design }, spec))?;
+            // At the capacity of the unchanged small machine: designs are compared at the same
+            // requests, not at the same share of what each carries.
             let full = service_of(&one)?.whole_capacity();
             let model = self.with(|spec| design.apply(design, spec))?;
             for n in 0..shares.len() {
                 rates.push(middle(n) * full);
                 cells.push(self.published_cell(
                     model.clone(),
+                    // As many requests as there are small threads: a fixed threshold would leave
+                    // added cores without work.
                     published(Some(model.spec().small.workers))?,
                     service_of(&model)?,
                     middle(n) * full,
@@ -255,6 +259,7 @@ impl Means {
             let mean_ms = run.tally.latency.mean().map_or(0.0, |t| t.as_ns() * 1e-6);
             sum.mean_ms += weight * mean_ms;
             sum.small_share += weight * (1.0 - big_share(&run.tally, set));
+            // Power by time, delay by requests: an idle hour draws power, and nobody waits in it.
             sum.power_w += share * run.power_w();
         }
         Means {

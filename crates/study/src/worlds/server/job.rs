@@ -248,6 +248,7 @@ fn options(values: &Values, load: &ServerLoad, per_s: f64) -> Options {
     let requests = values.given("requests").map(|n| n as u64);
     let accuracy = values.given("accuracy").filter(|_| values.given("servers").is_none());
     let goal = accuracy.map(|relative| Goal { relative, confidence: 0.95 });
+    // Without arrivals no number of requests is ever reached: the run ends by time.
     let options = if per_s == 0.0 {
         Options { until: SILENCE, ..Options::all(seed) }
     } else if load.ends() {

@@ -118,6 +118,7 @@ fn read_load(
         Some(mean_s) => service.measured(mean_s),
         None => service.clone(),
     };
+    // The capacity is asked for once the file has said how long services take: 30 % is of that.
     let read = load.read(library, |mean_s| servers * served(mean_s).whole_capacity())?;
     let service = served(read.served_s);
     Ok((read, service))

@@ -72,6 +72,8 @@ impl Walked {
             return wrong("slot_s: expected no steady_loads with it, which has no spans of time");
         }
         let fleet = fleet.unwrap_or((1, Dispatch::Random));
+        // Only these give each server a stream that does not depend on the others, which one
+        // simulated server stands for.
         if !matches!(fleet.1, Dispatch::Random | Dispatch::RoundRobin) {
             return wrong(
                 "dispatch: expected random or round-robin with steady_loads; servers whose \

@@ -35,6 +35,8 @@ struct Costs(Vec<At>);
 impl Costs {
     fn at(&self, iops: f64) -> At {
         let all = &self.0;
+        // At least 1 and at most the last, so that a rate outside is held at the nearest end by the
+        // clamp below.
         let above = all.iter().position(|at| at.iops >= iops).unwrap_or(all.len() - 1).max(1);
         let (a, b) = (all[above - 1], all[above]);
         let share = ((iops - a.iops) / (b.iops - a.iops)).clamp(0.0, 1.0);

@@ -208,6 +208,7 @@ impl StorageInfo {
             parts: load.parts,
             issuers: load.issuers,
             first: load.first,
+            // Open loads have a depth of 0, which the world does not read there but refuses.
             depth: load.depth.max(1),
             bytes: load.bytes,
             rate: load.rate,
@@ -335,6 +336,7 @@ impl World for Storage {
                 let own = Own::read(library, path, cpus, left)?;
                 let is_said = settings.machine.iter().any(|(path, _)| path == LATENCY);
                 if let Some(us) = own.traced_us().filter(|_| !is_said) {
+                    // A traced latency is from issue to completion: the way over PCIe is in it.
                     let more = [(LATENCY, us), ("device.pcie_us", 0.0)];
                     let more = more.map(|(path, us)| (path.to_owned(), format!("{us:?}")));
                     info =

@@ -105,6 +105,7 @@ impl Own {
         // Jobs know the number of CPUs and variables of the environment.
         let known: Vec<_> = std::env::vars_os().collect();
         let names: Vec<_> = files.iter().map(|file| &file.name).collect();
+        // Names as well, since errors and accounts quote them.
         let key = format!("{digest} {cpus} {ignored} {names:?} {known:?}");
         let load = library.block_load(key, || {
             let host = Host {

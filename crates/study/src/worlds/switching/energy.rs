@@ -28,6 +28,7 @@ impl SwitchingInfo {
             let of = |n: usize, kernel: Option<&String>| {
                 let configuration = workload.configurations.get(n)?;
                 let is = |c: &Cell| {
+                    // By identity: two workloads may have one name and differ in their variant.
                     std::ptr::eq(c.workload, workload)
                         && c.configuration == configuration
                         && Some(c.kernel) == kernel.map(String::as_str)

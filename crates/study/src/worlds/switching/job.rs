@@ -275,6 +275,7 @@ impl Prepared for SwitchingJob {
             idle_w: self.idle_w(),
             intervals: Intervals {
                 latency_mean_us: interval(done.units_per_s, 1.0)
+                    // The time of a unit is the reciprocal of its rate, which exchanges the ends.
                     .map(|(low, high)| (1e6 / high, 1e6 / low)),
                 ..Intervals::default()
             },

@@ -206,6 +206,7 @@ impl SwitchingInfo {
             for &os_w in &spec.os_core_w {
                 for slowdown in SLOWDOWNS {
                     let found = accounting::break_even_call_s(self.watts(os_w), leg_s, slowdown);
+                    // An OS core that draws more than it saves breaks even at no length.
                     if found.is_finite() {
                         push(format!("break_even_us.{name}.{os_w}_w.{slowdown}"), found * 1e6);
                     }

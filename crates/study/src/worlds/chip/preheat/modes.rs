@@ -115,6 +115,7 @@ impl Bench<'_> {
             }
             Mode::Engine => {
                 let gating = &self.machine.gating;
+                // An engine has nowhere to put lines before the cache has its supply again.
                 let awake = Time::from_ns(gating.wake_up_ns) + self.machine.restore();
                 let start = self.question.sleep().saturating_sub(self.question.lead()) + awake;
                 // As fast as memory can deliver at best.
@@ -140,6 +141,7 @@ impl Bench<'_> {
             l3_misses: sum(played.run.l3.misses),
             lines,
             loaded: preheat.loaded + agents.loaded,
+            // In modes that load nothing the set is there all the same, and none of it helped.
             useful: if lines > 0 { set.common(&touched) as u64 } else { 0 },
             touched: touched.len() as u64,
             preheat: preheat.took,

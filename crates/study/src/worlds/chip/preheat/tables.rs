@@ -83,6 +83,7 @@ fn modes(found: &Found) -> Table {
         let per = |value: fn(&Outcome) -> f64| mean(of(found, mode).map(value));
         let mut sorted: Vec<f64> = of(found, mode).map(|o| us(o.response)).collect();
         sorted.sort_by(f64::total_cmp);
+        // The nearest rank: some hundred requests are too few to interpolate the 99th percentile.
         let quantile = |q: f64| sorted[((sorted.len() - 1) as f64 * q).round() as usize];
         let here = response(mode);
         let excess_j = energy(mode) - energy(Mode::Warm);
@@ -105,6 +106,8 @@ fn modes(found: &Found) -> Table {
             ("late_us", per(|o| us(o.late)).into()),
             ("energy_uj", (energy(mode) * 1e6).into()),
             ("excess_uj", (excess_j * 1e6).into()),
+            // What a sleep costs beyond the warm run, over the watts that it saves, is the time to
+            // sleep longer; negative ones have paid off already.
             ("break_even_us", asleep.then(|| (sleep_us + excess_j / saved * 1e6).max(0.0)).into()),
         ]
     });

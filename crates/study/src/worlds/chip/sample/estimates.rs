@@ -30,6 +30,8 @@ impl Interval {
         let ends = estimate.interval().map(|(low, high)| (turn(low), turn(high)));
         Interval {
             value: estimate.mean.is_finite().then(|| turn(estimate.mean)),
+            // A turn such as `1 / x` exchanges the ends; and the reciprocal of an end at 0 is no
+            // bound.
             low: ends.map(|(a, b)| a.min(b)).filter(|end| end.is_finite()),
             high: ends.map(|(a, b)| a.max(b)).filter(|end| end.is_finite()),
         }
@@ -79,6 +81,8 @@ pub(super) fn estimates(
         .map(|(n, p)| {
             let of = |window: &Vec<Measured>| window[n].clone();
             let own: Vec<Measured> = windows.iter().map(of).collect();
+            // Paired window by window: what varies between windows is in both, and drops out of the
+            // ratio.
             let base: Vec<&Measured> = windows.iter().map(|window| &window[0]).collect();
             row(p.choice.to_string(), &own, (n > 0).then_some(&base), hz, precision_pct)
         })
@@ -105,10 +109,13 @@ fn row(
     let all_ratio = against(|m| m.energy.as_j());
     let time_ratio = against(|m| m.time.as_s());
     let ratios = [core_ratio, all_ratio, time_ratio];
+    // Ratios by their absolute width, which is one of percentage points: a saving of 0.1 % would
+    // take for ever to know to 1 % of itself.
     let widths = ratios.iter().flatten().map(|ratio| 100.0 * ratio.half_width);
     let widths = widths.chain([cpi, core, all].map(|e| 100.0 * e.relative()));
     let widest = widths.fold(0.0, f64::max);
     let needed = |wanted: f64| {
+        // The width falls with the root of the number of windows.
         let windows = (own.len() as f64 * (widest / wanted).powi(2)).ceil();
         windows.is_finite().then_some(windows.max(LEAST_WINDOWS) as u64)
     };
@@ -151,6 +158,8 @@ fn stalls(own: &[Measured]) -> Interval {
             any = true;
             (0..count).for_each(|_| p99.record(length.as_s()));
         }
+        // A window is one interval, also an empty one: batches are of whole windows, since the
+        // stalls of one depend on each other.
         p99.end_interval();
     }
     if any {

@@ -101,6 +101,8 @@ impl Library {
         let load = task.load;
         let is_whole = |window: &Window| window.index == 0 || window.instructions() >= how.length();
         let hosts = thread::available_parallelism().map_or(1, usize::from);
+        // Bounded: a window holds the contents of all caches, and a pass without time is far ahead
+        // of the crew.
         let (send, receive) = sync_channel(hosts);
         let crew = Crew::new(receive);
         let pass = thread::scope(|scope| -> Result<FunctionalCounts, StudyError> {
@@ -120,6 +122,8 @@ impl Library {
                 Ok(())
             })
         });
+        // The crew's error before that of the pass: a failed crew stops the pass, which then says
+        // no more than `interrupted`.
         let windows = crew.finish()?;
         let counts = pass?;
         if windows.is_empty() {
@@ -165,6 +169,8 @@ impl Crew {
     fn work(&self, prepared: &[Prepared], load: LoadKind, control: &RunControl) {
         let mut codes = CodeCache::new();
         loop {
+            // The lock is held while it waits: the other threads would find nothing either, and it
+            // is free again before the window is played.
             let next = self.windows.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(window) = next else { return };
             // After a failure they are taken all the same: who cuts them must not wait for ever.
@@ -185,6 +191,8 @@ impl Crew {
     /// Returns all measurements, in the order of the windows.
     fn finish(self) -> Result<Windows, StudyError> {
         let mut all = self.done.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        // In order of the stream: the estimate of correlated windows looks at neighbours, and would
+        // otherwise depend on which host core was faster.
         all.sort_by_key(|&(index, _)| index);
         Ok(all.into_iter().map(|(_, measured)| measured).collect())
     }

@@ -91,6 +91,8 @@ impl Library {
         let best = |route: &Route| {
             let found = stack_distances(&stream, geometry, *route, sweep.write_backs);
             let ways = geometry.ways;
+            // By misses, which one pass gives for all splits; the first of equals, which leaves
+            // most ways to the user.
             let kernel = (1..ways).min_by_key(|&kernel| found.misses(ways - kernel, kernel));
             let kernel = kernel.expect("two ways at least");
             (found.misses(ways - kernel, kernel), *route, kernel as u8)
@@ -100,6 +102,8 @@ impl Library {
             .into_iter()
             .min_by_key(|&(misses, _, _)| misses)
             .ok_or_else(|| StudyError::Usage("no route to choose from".to_owned()))?;
+        // Played after all, since stack distances know neither how long a miss stalls nor the parts
+        // that intervals need.
         let rules = [Rule::LRU, Rule::ways(route, kernel_ways)];
         let played = parallel(&rules, |rule| fixed(&stream, geometry, sweep, *rule));
         let [whole, split] = <[Replayed; 2]>::try_from(played).expect("as many as rules");
@@ -152,12 +156,15 @@ fn change(whole: &Replayed, split: &Replayed, of: impl Fn(&Cost) -> f64) -> Chan
     let mut before = [Cost::default(); 2];
     for (whole, split) in whole.parts.iter().zip(&split.parts) {
         let [was, is] = [of(&whole.since(&before[0])), of(&split.since(&before[1]))];
+        // The estimator takes whole numbers of samples: cycles and picojoules are large enough for
+        // rounding not to matter.
         ratio.push_many(is, was.round() as u64);
         before = [*whole, *split];
     }
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
     let estimate = ratio.estimate();
     ChangePct {
+        // Of the whole rather than of the parts' mean: parts differ in length.
         mean: percent(of(&split.cost) / of(&whole.cost).max(f64::MIN_POSITIVE)),
         interval: estimate.interval().map(|(low, high)| (percent(low), percent(high))),
     }

@@ -80,6 +80,8 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
     list.extend(
         blind.map(|(name, replacement)| Scheme { replacement, ..Scheme::fixed(name, Rule::LRU) }),
     );
+    // All pairs, also those of equal rank: they are one stack with another place of insertion,
+    // which tells what segregation adds to that.
     let ranks = (0..ways).flat_map(|user| (0..ways).map(move |kernel| (user, kernel)));
     list.extend(ranks.map(|(u, k)| Scheme::fixed("insertion", Rule::insertion(u, k))));
     let shares = (1..ways).map(|kernel| Rule::insertion(kernel, ways - kernel));
@@ -88,6 +90,8 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
     let by_share = sweep.only.iter().any(|kind| kind == BY_SHARE);
     list.retain(|scheme| match scheme.name {
         "lru" => true,
+        // Not among "all kinds": its points lie on the grid of `insertion`, and would be counted
+        // twice.
         BY_SHARE => by_share,
         name => asked(name),
     });

@@ -37,6 +37,7 @@ const SCHEMES: [Head; 23] = [
 pub(super) fn scheme_table(rows: &[(&Scheme, &Replayed)], sweep: &SegregationSweep) -> Table {
     let mut table = Table::new(&SCHEMES);
     let lru = rows[0].1.cost;
+    // With banks as slow as the whole cache the gain is that of fewer misses alone.
     let equal = SecondLevelLatencies { bank: sweep.latencies.whole, ..sweep.latencies };
     for (scheme, found) in rows {
         let adaptive = scheme.adaptive.is_some();
@@ -95,6 +96,8 @@ fn converged(found: &Replayed, sweep: &SegregationSweep) -> u64 {
         .rules
         .iter()
         .zip(ends)
+        // Rules that are only tried last one sample each, the kept one until the next round of
+        // trials.
         .filter(|((at, _), end)| end - at >= 2 * tried.sample_cycles)
         .map(|(&rule, _)| rule)
         .collect();
