@@ -236,21 +236,18 @@ impl Dispatch {
 
     /// Returns the machine's state, and a number that changes with each of its changes.
     pub fn moment(&self, side: Side) -> (State, u64) {
-        let mut inner = self.lock();
-        let machine = inner.of(side);
-        let counts = &machine.counts;
-        (machine.state, counts.wakes + counts.sleeps + counts.losses + counts.power_failures)
+        self.lock().of(side).moment()
     }
 
     /// Compares the state that a driver has seen with that of a [`moment`](Dispatch::moment) before
     /// the query. Returns whether another program has changed it; nothing is done against that. A
     /// machine that was switched off is lost, one that was switched on is booked as on.
     pub fn seen(&self, side: Side, moment: (State, u64), seen: Seen) -> bool {
-        if self.moment(side) != moment {
-            return false;
-        }
         self.with(|inner, now| {
             let machine = inner.of(side);
+            if machine.moment() != moment {
+                return false;
+            }
             match (machine.state, seen) {
                 (State::On, Seen::Asleep) => {
                     machine.counts.overridden += 1;

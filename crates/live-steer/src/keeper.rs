@@ -173,8 +173,11 @@ pub async fn watch(shared: Arc<Shared>, side: Side) {
         let config = shared.config();
         let machine = config.machine(side);
         let moment = shared.dispatch.moment(side);
-        let query = machine.power_at(shared.dispatch.level(side)).state();
-        match query.await {
+        let power = machine.power_at(shared.dispatch.level(side));
+        // A change that is under way has queries of its own.
+        let is_resting = !matches!(moment.0, State::GoingDown | State::Waking);
+        let found = if is_resting { power.state().await } else { None };
+        match found {
             None | Some(Err(Unwell::Short(_))) => {}
             Some(Err(why)) => {
                 if std::mem::take(&mut is_known) {

@@ -192,6 +192,13 @@ impl Machine {
         self.state = state;
     }
 
+    /// Returns its state, and a number that changes with each of its changes.
+    #[must_use]
+    pub fn moment(&self) -> (State, u64) {
+        let Counts { wakes, sleeps, losses, power_failures, .. } = self.counts;
+        (self.state, wakes + sleeps + losses + power_failures)
+    }
+
     /// Returns a machine to service to which nothing was done yet. If its sleep was put off, it was
     /// on all the time.
     pub fn return_to_service(&mut self, now: Time) {

@@ -186,6 +186,45 @@ fn a_bmc_that_never_gets_there_has_its_time() {
 }
 
 #[test]
+fn a_bmc_that_takes_a_request_and_never_answers_has_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (left, seen) = (std::thread::spawn(Vec::new), Arc::default());
+    let power = redfish(&Script { address, left, seen }, folder.path(), "");
+    let error = turn(&power, Wanted::Awake, 40).unwrap_err();
+    assert!(error.starts_with("no answer in ") && error.ends_with("its time is over"), "{error}");
+}
+
+#[test]
+fn a_program_that_fails_is_run_again_with_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let script = folder.path().join("podman");
+    std::fs::write(&script, format!("#!/bin/sh\necho x >> {}\nexit 125\n", count.display()))
+        .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    struct Broken(String);
+    impl super::Tool for Broken {
+        fn state(&self) -> Vec<String> {
+            vec![self.0.clone()]
+        }
+        fn read(&self, _output: &str) -> Option<Found> {
+            None
+        }
+        fn turn(&self, _wanted: Wanted, _from: &Found) -> Vec<String> {
+            vec![]
+        }
+    }
+    let broken = Broken(script.display().to_string());
+    let driver = super::Driver::Tool(&broken);
+    let done = block_on(driver.turn(Wanted::Awake, Duration::from_secs(600)));
+    assert!(done.unwrap_err().to_string().ends_with("podman: exit status: 125"));
+    assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\nx\nx\nx\n");
+}
+
+#[test]
 fn answers_that_are_cut_off_or_none_are_told() {
     let folder = tempfile::tempdir().unwrap();
     for (answer, expected) in [

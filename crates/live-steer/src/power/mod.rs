@@ -12,6 +12,7 @@ mod local;
 mod redfish;
 mod run;
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use halfwink_live::descriptor::mac;
 
 use super::health::Unwell;
-use drive::{Driver, Tool};
+use drive::{Driver, Fault, Tool};
 pub use drive::{Found, Seen};
 pub use run::{can_run, run};
 
@@ -248,9 +249,7 @@ impl Power {
     /// Why it is not known, in one line.
     pub(super) async fn state(&self) -> Option<Result<Found, Unwell>> {
         let driver = self.driver()?;
-        let found = tokio::time::timeout(QUERY, driver.state(QUERY)).await;
-        let late = || Unwell::Machine(format!("no answer in {} s", QUERY.as_secs()));
-        Some(found.unwrap_or_else(|_| Err(drive::Fault::passing(late()))).map_err(|f| f.why))
+        Some(in_time(driver.state(QUERY)).await)
     }
 
     /// Checks that its interface answers, and allows what is to be asked of it.
@@ -260,7 +259,7 @@ impl Power {
     pub(super) async fn verify(&self) -> Result<(), Unwell> {
         self.state().await.transpose()?;
         let Power::Redfish(redfish) = self else { return Ok(()) };
-        redfish.verify().await.map_err(|fault| fault.why)
+        in_time(redfish.verify()).await
     }
 
     /// Does it. Commands have `patience`; then they are killed.
@@ -299,6 +298,14 @@ impl Power {
                 None => Ok(()),
             },
         }
+    }
+}
+
+/// Gives a query its time.
+async fn in_time<T>(query: impl Future<Output = Result<T, Fault>>) -> Result<T, Unwell> {
+    match tokio::time::timeout(QUERY, query).await {
+        Ok(found) => found.map_err(|fault| fault.why),
+        Err(_) => Err(format!("no answer in {} s", QUERY.as_secs()).into()),
     }
 }
 
