@@ -65,13 +65,14 @@ class Domains:
             words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
         names = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
         own = dict.fromkeys(names, str(folder / "home")) | {"XDG_RUNTIME_DIR": str(folder / "run")}
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._daemon = subprocess.Popen(words, env=os.environ | own, cwd=folder, **quiet)
+        none = subprocess.DEVNULL
+        env = os.environ | own
+        self._daemon = subprocess.Popen(words, env=env, cwd=folder, stdout=none, stderr=none)
         path = folder / "run/libvirt/libvirt-sock"
         assert wait_until(path.exists), "no socket of libvirtd"
         self.uri = f"test+unix:///default?socket={path}"
         words = [need("virsh"), "-q", "-c", self.uri]
-        self._client = subprocess.Popen(words, stdin=subprocess.PIPE, **quiet)
+        self._client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=none, stderr=none)
         assert wait_until(lambda: self.state() == "running")
 
     def virsh(self, verb: str) -> str:
@@ -194,8 +195,8 @@ def bmc(tmp_path: Path) -> Generator[int]:
     (tmp_path / "chassis").write_text(CHASSIS.format(folder=tmp_path))
     (tmp_path / "chassis").chmod(0o755)
     words = ["ipmi_sim", "-c", "lan.conf", "-f", "sim.emu", "-s", "state", "-n"]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL, **quiet)
+    none = subprocess.DEVNULL
+    process = subprocess.Popen(words, cwd=tmp_path, stdin=none, stdout=none, stderr=none)
     yield port
     process.kill()
     process.wait()
@@ -240,8 +241,10 @@ class Redfish(BaseHTTPRequestHandler):
         shown = Redfish.power
         if shown.startswith("Powering"):
             Redfish.power = "Off" if shown == "PoweringOff" else "On"
-        action = {"target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"}
-        action["ResetType@Redfish.AllowableValues"] = ["On", "GracefulShutdown"]
+        action = {
+            "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+            "ResetType@Redfish.AllowableValues": ["On", "GracefulShutdown"],
+        }
         self._answer(200, {"PowerState": shown, "Actions": {"#ComputerSystem.Reset": action}})
 
     def do_POST(self) -> None:
@@ -250,7 +253,7 @@ class Redfish(BaseHTTPRequestHandler):
         Redfish.power = "PoweringOn" if kind == "On" else "PoweringOff"
         self._answer(204)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 
