@@ -52,6 +52,7 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
                         continue;
                     }
                 };
+                // A lack of descriptors is this process's own and says nothing of the machine.
                 let why = match found {
                     Ok(()) => None,
                     Err(Unwell::Machine(why) | Unwell::Refused(why)) => Some(why),
@@ -165,8 +166,8 @@ async fn again(shared: &Shared, config: &Config, side: Side) {
     }
 }
 
-/// Watches the power state of a machine that has a state query: another program, or an operator, may
-/// change it. What it finds is reported and booked, and nothing is done against it.
+/// Watches the power state of a machine that has a state query: another program, or an operator,
+/// may change it. What it finds is reported and booked, and nothing is done against it.
 pub async fn watch(shared: Arc<Shared>, side: Side) {
     let mut is_known = true;
     loop {
@@ -226,6 +227,7 @@ pub async fn wake_all(shared: &Shared) {
     let config = shared.config();
     for side in config.sides() {
         let machine = config.machine(side);
+        // Another program has switched it off, and wants it so.
         let is_ours = !shared.dispatch.is_taken(side);
         if shared.dispatch.state(side).0 != State::On && is_ours {
             let power = machine.power_at(shared.dispatch.level(side));

@@ -87,7 +87,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Checks their ranges.
+    /// Checks that each limit is within its range.
     pub(super) fn check(&self) -> Result<(), Wrong> {
         within("limits.connections", self.connections as u64, 1, 1 << 20)?;
         within("limits.client_connections", self.client_connections as u64, 1, 1 << 20)?;

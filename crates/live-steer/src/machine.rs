@@ -68,7 +68,7 @@ pub struct Machine {
     pub failures: u32,
     /// Set if it could not be put to sleep, and so keeps its power.
     pub insomniac: bool,
-    /// Set while it sleeps because somebody else switched it off: it is not woken against that.
+    /// Set while another program keeps it switched off: the proxy does not wake it against that.
     pub taken: bool,
     /// Set once `may_sleep` has kept it on, until it is asked to sleep again.
     pub stays: bool,

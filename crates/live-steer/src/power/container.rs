@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::drive::{Found, Seen, Tool};
 use super::{words, Wanted};
 
-/// A container.
+/// A container of Podman or Docker, on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Container {
@@ -14,7 +14,7 @@ pub struct Container {
     /// Program that manages it.
     #[serde(default)]
     pub by: By,
-    /// Way of sleep.
+    /// Way in which it is put to sleep.
     #[serde(default)]
     pub way: Way,
 }
@@ -23,10 +23,10 @@ pub struct Container {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// Podman.
+    /// The command `podman`, with or without root.
     #[default]
     Podman,
-    /// Docker.
+    /// The command `docker`, a client of a daemon.
     Docker,
 }
 
@@ -34,10 +34,10 @@ pub enum By {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// Its processes are frozen.
+    /// Freezes all processes of the container.
     #[default]
     Pause,
-    /// Its processes end.
+    /// Ends all processes of the container.
     Stop,
 }
 

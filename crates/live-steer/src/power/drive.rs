@@ -19,18 +19,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Power state of a machine as its driver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It serves, or could.
+    /// The machine serves, or could.
     Awake,
-    /// It cannot serve before it is woken.
+    /// The machine cannot serve before it is woken.
     Asleep,
-    /// It is on its way between the two.
+    /// The machine is on its way between the two.
     Changing,
 }
 
 /// Result of a state query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Power state.
+    /// Power state as all drivers have it.
     pub seen: Seen,
     /// The driver's own word for it, such as `shut off`.
     pub word: String,
@@ -43,14 +43,14 @@ impl Found {
     }
 }
 
-/// Whether a failed step is tried again.
+/// Rule by which a failed step is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// It would fail again.
+    /// Never, as the step would fail again.
     Never,
     /// Once: the credentials may have been renewed. More attempts would lock an account.
     Once,
-    /// After a pause.
+    /// After the driver's own pause.
     Soon,
     /// After the time that the other side asked for.
     After(Duration),
@@ -61,7 +61,7 @@ pub enum Again {
 pub struct Fault {
     /// The reason in one line.
     pub why: Unwell,
-    /// Whether it is tried again.
+    /// Rule by which the step is repeated.
     pub again: Again,
 }
 
@@ -89,7 +89,7 @@ pub trait Tool {
 
 /// A driver of any kind.
 pub enum Driver<'a> {
-    /// A program.
+    /// A program of this machine.
     Tool(&'a (dyn Tool + Sync)),
     /// A BMC with Redfish.
     Redfish(&'a Redfish),

@@ -41,7 +41,8 @@ const MOST_FIELDS: usize = 100;
 pub struct Endpoint {
     /// Address of the interface: `ADDRESS:PORT`.
     pub address: SocketAddr,
-    /// Certificate in PEM of the authority that signed the interface's; relative to the description.
+    /// Certificate in PEM of the authority that signed the interface's; relative to the
+    /// description.
     pub ca_file: Option<PathBuf>,
     /// Name that the certificate is for, beside `ca_file`; without it, the address.
     pub name: Option<String>,
@@ -52,7 +53,7 @@ pub struct Endpoint {
     pub plain: bool,
 }
 
-/// A request.
+/// A request to an interface.
 pub struct Ask<'a> {
     /// Method, such as `GET`.
     pub method: &'static str,
@@ -75,6 +76,7 @@ impl Endpoint {
         if ways.iter().filter(|is_there| **is_there).count() != 1 {
             return Err("expected one of ca_file, fingerprint and plain = true".to_owned());
         }
+        // A password in clear text must not leave this machine.
         if self.plain && !self.address.ip().is_loopback() {
             let expected = "an address of this machine, or ca_file or fingerprint";
             return Err(format!("found plain to {}, expected {expected}", self.address));
@@ -188,6 +190,7 @@ impl Endpoint {
             let roots = authorities(path)?;
             return Ok(builder.with_root_certificates(roots).with_no_client_auth());
         }
+        // No authority signs what most BMCs come with, so one certificate is trusted by itself.
         let sha256 = self.fingerprint.as_deref().and_then(digest_of);
         let sha256 = sha256.ok_or("no certificate can be checked")?;
         let pinned = Arc::new(Pinned { sha256, provider });

@@ -23,7 +23,7 @@ pub struct Ipmi {
     pub password_file: PathBuf,
     /// Cipher suite (`-C` of ipmitool); without it, ipmitool chooses.
     pub cipher: Option<u8>,
-    /// Way of sleep.
+    /// Way in which it is put to sleep.
     #[serde(default)]
     pub way: Way,
 }
@@ -32,10 +32,10 @@ pub struct Ipmi {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// Its system is asked to shut down (ACPI).
+    /// Asks the system to shut down (ACPI).
     #[default]
     Soft,
-    /// Its power is cut.
+    /// Cuts the power without asking the system.
     Off,
 }
 

@@ -13,7 +13,7 @@ use super::{secret, Wanted};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kubernetes {
-    /// The API server.
+    /// The API server of the cluster.
     pub api: Endpoint,
     /// Namespace of the workload.
     #[serde(default = "default_namespace")]

@@ -11,10 +11,10 @@ use super::{words, Wanted};
 pub struct Libvirt {
     /// Name or UUID of the domain.
     pub domain: String,
-    /// Connection URI.
+    /// Connection URI of libvirt.
     #[serde(default = "system")]
     pub uri: String,
-    /// Way of sleep.
+    /// Way in which it is put to sleep.
     #[serde(default)]
     pub way: Way,
 }
@@ -23,12 +23,12 @@ pub struct Libvirt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// Its CPUs stand still, its memory stays.
+    /// Stops the CPUs; the memory stays.
     #[default]
     Suspend,
-    /// Its memory goes to a file of the host, from which it starts again.
+    /// Saves the memory to a file of the host, from which the domain starts again.
     ManagedSave,
-    /// Its system is asked to shut down.
+    /// Asks the system to shut down (ACPI).
     Shutdown,
 }
 

@@ -210,6 +210,7 @@ impl Power {
             }
             _ => {}
         }
+        // An absolute path stays as it is.
         files.into_iter().for_each(|file| *file = folder.join(&*file));
     }
 
@@ -218,6 +219,7 @@ impl Power {
     /// # Errors
     /// What is missing, in one line.
     pub(super) fn check_parts(&self) -> Result<(), String> {
+        // A program that is missing would be found at the first sleep only.
         if let Some(program) = self.programs().into_iter().find(|program| !can_run(program)) {
             return Err(format!("found {program}, expected a program that can be run"));
         }
@@ -257,6 +259,7 @@ impl Power {
     /// # Errors
     /// Why not, in one line.
     pub(super) async fn verify(&self) -> Result<(), Unwell> {
+        // Who cannot be asked cannot be switched: credentials are the same for both.
         self.state().await.transpose()?;
         let Power::Redfish(redfish) = self else { return Ok(()) };
         in_time(redfish.verify()).await
@@ -311,6 +314,7 @@ async fn in_time<T>(query: impl Future<Output = Result<T, Fault>>) -> Result<T, 
 
 /// Checks a name that is a word of a command line.
 fn is_name(key: &str, text: &str) -> Result<(), String> {
+    // A dash would make it an option of the program.
     if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
         return Err(format!("found {key} {text:?}, expected a name"));
     }

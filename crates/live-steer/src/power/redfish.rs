@@ -13,7 +13,7 @@ use super::{secret, Wanted};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redfish {
-    /// The BMC.
+    /// The BMC of the machine.
     pub bmc: Endpoint,
     /// `Id` of the system, as in `/redfish/v1/Systems/ID`.
     pub system: String,
