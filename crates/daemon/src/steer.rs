@@ -125,12 +125,13 @@ fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {
     live::Watts { idle: w.idle, request: w.request, changing: w.changing, asleep: w.asleep }
 }
 
-/// Checks a description without listening.
+/// Checks a description without listening, and that interfaces of its machines' power answer.
 ///
 /// # Errors
 /// The file, the line and what was expected.
 pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
-    described(library, path).map(drop)
+    described(library, path)?;
+    live::Config::verify(path).map_err(Error::input)
 }
 
 impl Steer {

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::config::{Config, Machine, Wrong};
+use super::config::{Config, Machine};
+use super::ranges::Wrong;
 
 /// The process's own: standard streams, log, metrics, announcements, files that a reload reads,
 /// commands of machines' power.

@@ -15,7 +15,9 @@ use super::access::AccessLog;
 use super::address::Address;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
+use super::limits::Limits;
 use super::power::{can_run, Power};
+use super::ranges::{within, wrong, Wrong, HOUR_MS};
 
 /// A steering proxy, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -128,6 +130,10 @@ pub struct Machine {
     /// Time until `may_sleep` is run again, in milliseconds.
     #[serde(default = "default_ask_again_ms")]
     pub ask_again_ms: u64,
+    /// Time between two queries of its power state, which another program may change, in
+    /// milliseconds; 0: only changes by the proxy are known.
+    #[serde(default = "default_power_query_ms")]
+    pub power_query_ms: u64,
     /// Daemon that is notified of each request before it is sent: a preheating daemon.
     pub announce: Option<Announce>,
 }
@@ -171,88 +177,6 @@ pub struct Health {
 impl Default for Health {
     fn default() -> Health {
         Health { path: None, interval_ms: 1000, timeout_ms: 1000, rise: 1, fall: 2 }
-    }
-}
-
-/// Limits on clients and machines. Times are in milliseconds, sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Largest number of client connections.
-    pub connections: usize,
-    /// Largest number of connections of one client: an IPv4 address, or a /64 network of IPv6.
-    pub client_connections: usize,
-    /// Memory for bodies before they are steered, and for answers that clients have not taken.
-    pub memory_bytes: usize,
-    /// Part of it that one client may have.
-    pub client_memory_bytes: usize,
-    /// Bytes of one answer that wait for the client, so that the machine is free for others.
-    pub answer_bytes: usize,
-    /// Rate below which a client is dropped, in bytes/s: for bodies that it sends, with a slack of
-    /// `body_timeout_ms`, and for answers that it takes, with one of `response_timeout_ms`.
-    pub client_bytes_per_s: u64,
-    /// Time for which the requests of a client may keep machines waiting for it while others wait
-    /// for those machines. A client that takes 1 MiB/s spends none of it.
-    pub hold_ms: u64,
-    /// Request line and header fields together.
-    pub header_bytes: usize,
-    /// Largest number of header fields.
-    pub header_fields: usize,
-    /// Longest request target.
-    pub target_bytes: usize,
-    /// Body of a request.
-    pub body_bytes: u64,
-    /// Bytes of a body that are read before the request is steered: a slow client holds no worker.
-    pub buffer_bytes: usize,
-    /// Timeout from the first byte of a header to its last.
-    pub header_timeout_ms: u64,
-    /// A connection without requests.
-    pub idle_timeout_ms: u64,
-    /// Slack of a client that sends a body.
-    pub body_timeout_ms: u64,
-    /// Between two pieces of a response, from a machine that is awake; and the slack of a client
-    /// that takes an answer.
-    pub response_timeout_ms: u64,
-    /// Timeout of a connection to a machine.
-    pub connect_timeout_ms: u64,
-    /// Timeout in a queue.
-    pub queue_timeout_ms: u64,
-    /// Further attempts of one request.
-    pub retries: u32,
-    /// Idle connections kept to each machine, by each thread.
-    pub pool: usize,
-    /// Streams of one HTTP/2 connection.
-    pub streams: u32,
-    /// At the end, for requests under way.
-    pub drain_ms: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            connections: 10_000,
-            client_connections: 1000,
-            memory_bytes: 256 << 20,
-            client_memory_bytes: 32 << 20,
-            answer_bytes: 8 << 20,
-            client_bytes_per_s: 1024,
-            hold_ms: 500,
-            header_bytes: 32 << 10,
-            header_fields: 100,
-            target_bytes: 8 << 10,
-            body_bytes: 1 << 30,
-            buffer_bytes: 64 << 10,
-            header_timeout_ms: 10_000,
-            idle_timeout_ms: 60_000,
-            body_timeout_ms: 10_000,
-            response_timeout_ms: 30_000,
-            connect_timeout_ms: 1_000,
-            queue_timeout_ms: 30_000,
-            retries: 2,
-            pool: 64,
-            streams: 128,
-            drain_ms: 10_000,
-        }
     }
 }
 
@@ -300,6 +224,10 @@ const fn default_ask_again_ms() -> u64 {
     1_000
 }
 
+const fn default_power_query_ms() -> u64 {
+    10_000
+}
+
 /// Converts from milliseconds.
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -307,9 +235,6 @@ pub(super) const fn ms(ms: u64) -> Duration {
 
 /// Keys that only a restart can change: sockets and threads are made at the start.
 pub(super) const FIXED: [&str; 4] = ["listen", "mode", "threads", "tls"];
-
-/// A mistake: the key of the description, and what is wrong there.
-pub(super) type Wrong = (String, String);
 
 /// The largest number of machines of a set: a word has a bit for each, which wakes its keeper.
 pub const MOST_MACHINES: usize = 64;
@@ -373,26 +298,57 @@ impl Config {
         let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
         budget::check(&config, budget::most())
             .map_err(|(key, message)| input.error_at_key(&key, &message))?;
-        for side in config.sides() {
-            let (key, machine) = (config.key(side), config.machine(side));
-            let levels = machine.levels.iter().flat_map(Power::programs).collect();
-            let named = [
-                (machine.power.programs(), "power"),
-                (levels, "levels"),
-                (vec![&machine.may_sleep[..]], "may_sleep"),
-            ];
-            for (programs, at) in named {
-                let missing = programs.into_iter().filter_map(|words| words.first());
-                if let Some(program) = missing.into_iter().find(|program| !can_run(program)) {
-                    let message = format!("found {program}, expected a program that can be run");
-                    return Err(input.error_at_key(&format!("{key}.{at}"), &message));
-                }
-            }
-        }
+        config
+            .ways()
+            .try_for_each(|(key, power)| power.check_parts().map_err(|message| (key, message)))
+            .and_then(|()| config.check_askers())
+            .map_err(|(key, message): Wrong| input.error_at_key(&key, &message))?;
         if let Some(log) = &config.access_log {
             log.check().map_err(|message| input.error_at_key("access_log.file", &message))?;
         }
         Ok(config)
+    }
+
+    /// Returns the ways in which machines sleep, at all levels, with their keys.
+    fn ways(&self) -> impl Iterator<Item = (String, &Power)> {
+        self.sides().flat_map(|side| {
+            let (key, machine) = (self.key(side), self.machine(side));
+            let levels = machine.levels.iter().enumerate();
+            let at = key.clone();
+            let deeper = move |(place, level)| (format!("{at}.levels.{place}"), level);
+            std::iter::once((format!("{key}.power"), &machine.power)).chain(levels.map(deeper))
+        })
+    }
+
+    /// Checks that the programs which machines are asked about can be run.
+    fn check_askers(&self) -> Result<(), Wrong> {
+        for side in self.sides() {
+            match self.machine(side).may_sleep.first() {
+                Some(program) if !can_run(program) => {
+                    let message = format!("found {program}, expected a program that can be run");
+                    return wrong(&format!("{}.may_sleep", self.key(side)), message);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a description, and checks that the interfaces of its machines' power answer.
+    ///
+    /// # Errors
+    /// As [`Config::read`]; the machine, and why its power state is not known.
+    pub fn verify(path: &Path) -> Result<(), InputError> {
+        let input = read(path)?;
+        let config = Config::read(path)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| input.error_at_key("machines", &e.to_string()))?;
+        for (key, power) in config.ways() {
+            runtime
+                .block_on(power.verify())
+                .map_err(|why| input.error_at_key(&key, &why.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Reads a description from a text; files that it names are relative to `folder`.
@@ -411,6 +367,11 @@ impl Config {
                 log.file = folder.join(&log.file);
             }
         }
+        let Config { small, big, machines, .. } = &mut config;
+        for machine in small.iter_mut().chain(big).chain(machines) {
+            machine.power.set_folder(folder);
+            machine.levels.iter_mut().for_each(|level| level.set_folder(folder));
+        }
         let open = |side| {
             let Some(announce) = &config.machine(side).announce else { return Ok(None) };
             let announcer = Announcer::open(announce, folder).map_err(|(key, message)| {
@@ -426,7 +387,8 @@ impl Config {
     pub(super) fn exposed(&self) -> Vec<String> {
         let tls = self.tls.iter().map(|tls| tls.key.as_path());
         let announcers = self.announcers.iter().flatten().map(|one| one.path.as_path());
-        tls.chain(announcers).filter_map(exposed).collect()
+        let secrets: Vec<_> = self.ways().filter_map(|(_, power)| power.secret()).collect();
+        tls.chain(announcers).chain(secrets).filter_map(exposed).collect()
     }
 
     fn check(&self) -> Result<(), Wrong> {
@@ -525,6 +487,7 @@ impl Machine {
         within("least_awake_ms", self.least_awake_ms, 0, 24 * HOUR_MS)?;
         within("sleeps_per_day", u64::from(self.sleeps_per_day.unwrap_or(1)), 1, 86_400)?;
         within("ask_again_ms", self.ask_again_ms, 1, HOUR_MS)?;
+        within("power_query_ms", self.power_query_ms, 0, 24 * HOUR_MS)?;
         self.power.check().map_err(|message| (format!("{at}.power"), message))?;
         within("levels", self.levels.len() as u64, 0, LEVELS as u64 - 1)?;
         for (place, level) in self.levels.iter().enumerate() {
@@ -542,56 +505,8 @@ impl Machine {
     }
 }
 
-const HOUR_MS: u64 = 3_600_000;
-
 /// Returns whether it can stand in a label of a metric, and in a line of a log, as it is.
 fn is_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain)
 }
-
-fn wrong(key: &str, message: impl Into<String>) -> Result<(), Wrong> {
-    Err((key.to_owned(), message.into()))
-}
-
-fn within(key: &str, found: u64, least: u64, most: u64) -> Result<(), Wrong> {
-    if (least..=most).contains(&found) {
-        return Ok(());
-    }
-    let expected = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-    wrong(key, format!("found {found}, expected {expected}"))
-}
-
-impl Limits {
-    fn check(&self) -> Result<(), Wrong> {
-        within("limits.connections", self.connections as u64, 1, 1 << 20)?;
-        within("limits.client_connections", self.client_connections as u64, 1, 1 << 20)?;
-        within("limits.memory_bytes", self.memory_bytes as u64, 1 << 20, 1 << 40)?;
-        let (own, all) = (self.client_memory_bytes as u64, self.memory_bytes as u64);
-        within("limits.client_memory_bytes", own, 64 << 10, all)?;
-        within("limits.answer_bytes", self.answer_bytes as u64, 64 << 10, own)?;
-        within("limits.client_bytes_per_s", self.client_bytes_per_s, 0, 1 << 40)?;
-        within("limits.hold_ms", self.hold_ms, 0, HOUR_MS)?;
-        within("limits.header_bytes", self.header_bytes as u64, 256, 1 << 20)?;
-        within("limits.header_fields", self.header_fields as u64, 1, MOST_FIELDS as u64)?;
-        within("limits.target_bytes", self.target_bytes as u64, 16, self.header_bytes as u64)?;
-        within("limits.buffer_bytes", self.buffer_bytes as u64, 0, 16 << 20)?;
-        within("limits.retries", u64::from(self.retries), 0, 10)?;
-        within("limits.pool", self.pool as u64, 0, 4096)?;
-        within("limits.streams", u64::from(self.streams), 1, 10_000)?;
-        for (key, value) in [
-            ("limits.header_timeout_ms", self.header_timeout_ms),
-            ("limits.idle_timeout_ms", self.idle_timeout_ms),
-            ("limits.body_timeout_ms", self.body_timeout_ms),
-            ("limits.response_timeout_ms", self.response_timeout_ms),
-            ("limits.connect_timeout_ms", self.connect_timeout_ms),
-            ("limits.queue_timeout_ms", self.queue_timeout_ms),
-        ] {
-            within(key, value, 1, 24 * HOUR_MS)?;
-        }
-        within("limits.drain_ms", self.drain_ms, 0, HOUR_MS)
-    }
-}
-
-/// Header fields that a parser has room for.
-pub(super) const MOST_FIELDS: usize = 128;

@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, Notify};
 use super::config::Config;
 use super::machine::{Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
-use super::power::Wanted;
+use super::power::{Seen, Wanted};
 use super::steps::{Inner, Placed};
 use super::EventLog;
 
@@ -234,6 +234,53 @@ impl Dispatch {
         self.with(|inner, now| inner.lose(side, now));
     }
 
+    /// Returns the machine's state, and a number that changes with each of its changes.
+    pub fn moment(&self, side: Side) -> (State, u64) {
+        self.lock().of(side).moment()
+    }
+
+    /// Compares the state that a driver has seen with that of a [`moment`](Dispatch::moment) before
+    /// the query. Returns whether another program has changed it; nothing is done against that. A
+    /// machine that was switched off is lost, one that was switched on is booked as on.
+    pub fn seen(&self, side: Side, moment: (State, u64), seen: Seen) -> bool {
+        self.with(|inner, now| {
+            let machine = inner.of(side);
+            if machine.moment() != moment {
+                return false;
+            }
+            match (machine.state, seen) {
+                (State::On, Seen::Asleep) => {
+                    machine.counts.overridden += 1;
+                    machine.taken = true;
+                    inner.lose(side, now);
+                    true
+                }
+                (State::Asleep, Seen::Awake) if !machine.insomniac => {
+                    machine.book(now);
+                    machine.insomniac = true;
+                    machine.counts.overridden += 1;
+                    true
+                }
+                // The command that was too slow has done its work after all.
+                (State::Asleep, Seen::Asleep) if machine.insomniac => {
+                    machine.book(now);
+                    machine.insomniac = false;
+                    false
+                }
+                (_, Seen::Awake) => {
+                    machine.taken = false;
+                    false
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// Returns whether another program has switched it off, so that it is not woken against that.
+    pub fn is_taken(&self, side: Side) -> bool {
+        self.lock().of(side).taken
+    }
+
     /// Counts a failure to wake it.
     pub fn power_failed(&self, side: Side) {
         self.with(|inner, _| inner.of(side).counts.power_failures += 1);
@@ -243,6 +290,7 @@ impl Dispatch {
     pub fn back(&self, side: Side) {
         self.with(|inner, now| {
             if inner.of(side).state == State::Lost {
+                inner.of(side).taken = false;
                 inner.of(side).become_(now, State::On);
                 inner.of(side).wanted = Wanted::Awake;
                 inner.tell(now, Event::Back { side });

@@ -14,9 +14,10 @@ use tokio::sync::futures::Notified;
 
 use super::access::Entry;
 use super::budget;
-use super::config::{ms, Config, Limits};
+use super::config::{ms, Config};
 use super::dispatch::{Place, Ticket};
 use super::head::{self, Given};
+use super::limits::Limits;
 use super::machine::Refusal;
 use super::memory::Account;
 use super::pace::{Debt, Pace};

@@ -4,7 +4,8 @@
 use std::mem::MaybeUninit;
 
 use super::body::Framing;
-use super::config::{Headers, Limits, MOST_FIELDS};
+use super::config::Headers;
+use super::limits::{Limits, MOST_FIELDS};
 
 /// Reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,13 +14,14 @@ use tokio::sync::Notify;
 
 use super::access::Entry;
 use super::body::Framing;
-use super::config::{ms, Config, Limits};
+use super::config::{ms, Config};
 use super::download::Live;
 use super::exchange::{Failure, Lane, Sending};
 use super::frames::Counted;
 use super::head::{self, Client, Given, Writer};
 use super::http1::own_answer;
 use super::interim::{self, Interim};
+use super::limits::Limits;
 use super::memory::{Account, Cut, Hold};
 use super::pace::Pace;
 use super::pipe::READ;

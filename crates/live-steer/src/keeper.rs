@@ -9,7 +9,7 @@ use halfwink_policy::steering::Side;
 use super::config::{ms, Config, Machine};
 use super::health::{probe, Unwell};
 use super::meter::State;
-use super::power::{run, Wanted};
+use super::power::{run, Seen, Wanted};
 use super::shared::Shared;
 
 /// Between two looks whether a lost machine is back, where nothing else is said.
@@ -45,12 +45,14 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
                     found = look => found,
                     () = changed => {
                         (well, ill) = (0, 0);
-                        if state == State::Lost && wanted == Wanted::Awake {
+                        let is_taken = shared.dispatch.is_taken(side);
+                        if state == State::Lost && wanted == Wanted::Awake && !is_taken {
                             again(&shared, &config, side).await;
                         }
                         continue;
                     }
                 };
+                // A lack of descriptors is this process's own and says nothing of the machine.
                 let why = match found {
                     Ok(()) => None,
                     Err(Unwell::Machine(why) | Unwell::Refused(why)) => Some(why),
@@ -164,6 +166,44 @@ async fn again(shared: &Shared, config: &Config, side: Side) {
     }
 }
 
+/// Watches the power state of a machine that has a state query: another program, or an operator,
+/// may change it. What it finds is reported and booked, and nothing is done against it.
+pub async fn watch(shared: Arc<Shared>, side: Side) {
+    let mut is_known = true;
+    loop {
+        let config = shared.config();
+        let machine = config.machine(side);
+        let moment = shared.dispatch.moment(side);
+        let power = machine.power_at(shared.dispatch.level(side));
+        // A change that is under way has queries of its own.
+        let is_resting = !matches!(moment.0, State::GoingDown | State::Waking);
+        let found = if is_resting { power.state().await } else { None };
+        match found {
+            None | Some(Err(Unwell::Short(_))) => {}
+            Some(Err(why)) => {
+                if std::mem::take(&mut is_known) {
+                    shared.say(side, &format!("its power state is not known: {why}"));
+                }
+            }
+            Some(Ok(found)) => {
+                is_known = true;
+                if shared.dispatch.seen(side, moment, found.seen) {
+                    let rest = match found.seen {
+                        Seen::Awake => "its sleep has ended; it is booked as on",
+                        _ => "it is lost until it is switched on again",
+                    };
+                    shared.say(side, &format!("found {}, changed by another: {rest}", found.word));
+                }
+            }
+        }
+        let every = match machine.power_query_ms {
+            0 => Duration::from_secs(1 << 30),
+            every => ms(every),
+        };
+        tokio::time::sleep(every).await;
+    }
+}
+
 /// Rings the policy's timer.
 pub async fn keep_time(shared: Arc<Shared>) {
     loop {
@@ -187,7 +227,9 @@ pub async fn wake_all(shared: &Shared) {
     let config = shared.config();
     for side in config.sides() {
         let machine = config.machine(side);
-        if shared.dispatch.state(side).0 != State::On {
+        // Another program has switched it off, and wants it so.
+        let is_ours = !shared.dispatch.is_taken(side);
+        if shared.dispatch.state(side).0 != State::On && is_ours {
             let power = machine.power_at(shared.dispatch.level(side));
             if let Err(why) = power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
                 shared.say(side, &format!("cannot wake at the end: {why}"));

@@ -5,7 +5,7 @@
 //!  clients ──▶ connection ──▶ policy: Send ──▶ queue ──▶ workers ──▶ machine
 //!  HTTP/1.1      parsed,        │    ▲                                 │
 //!  HTTP/2        held           │    └──────── Finish ◀────────────────┘
-//!  TCP                          └─ Wake, Sleep ──▶ keeper: freezer, signal, command
+//!  TCP                          └─ Wake, Sleep ──▶ keeper ──▶ power
 //! ```
 //!
 //! * A thread has a runtime, a listener (`SO_REUSEPORT`) and a pool of its own; they share one
@@ -42,12 +42,14 @@ mod interim;
 #[cfg(test)]
 mod interim_tests;
 mod keeper;
+mod limits;
 mod machine;
 mod memory;
 mod meter;
 mod pace;
 mod pipe;
 mod power;
+mod ranges;
 mod report;
 #[cfg(test)]
 mod rest_tests;
@@ -62,7 +64,8 @@ mod watch;
 
 pub use access::{AccessLog, Format, Told};
 pub use announce::{Announce, Announcer};
-pub use config::{Config, Headers, Limits, Mode};
+pub use config::{Config, Headers, Mode};
+pub use limits::Limits;
 pub use memory::Waiting;
 pub use meter::{Residency, State, Watts};
 pub use report::{MachineReport, Modelled, Report};

@@ -68,6 +68,8 @@ pub struct Machine {
     pub failures: u32,
     /// Set if it could not be put to sleep, and so keeps its power.
     pub insomniac: bool,
+    /// Set while another program keeps it switched off: the proxy does not wake it against that.
+    pub taken: bool,
     /// Set once `may_sleep` has kept it on, until it is asked to sleep again.
     pub stays: bool,
     /// Bounds on its sleeps.
@@ -109,6 +111,8 @@ pub struct Counts {
     pub declined: u64,
     /// Times that waking or sending to sleep failed.
     pub power_failures: u64,
+    /// Times that its power state was found changed by another program or an operator.
+    pub overridden: u64,
     /// Times that it was lost.
     pub losses: u64,
     /// Number of connections made.
@@ -133,6 +137,7 @@ impl Machine {
             on_since: Time::ZERO,
             failures: 0,
             insomniac: false,
+            taken: false,
             stays: false,
             rest: Rest::default(),
             budget: Budget::default(),
@@ -185,6 +190,13 @@ impl Machine {
             self.level = 0;
         }
         self.state = state;
+    }
+
+    /// Returns its state, and a number that changes with each of its changes.
+    #[must_use]
+    pub fn moment(&self) -> (State, u64) {
+        let Counts { wakes, sleeps, losses, power_failures, .. } = self.counts;
+        (self.state, wakes + sleeps + losses + power_failures)
     }
 
     /// Returns a machine to service to which nothing was done yet. If its sleep was put off, it was

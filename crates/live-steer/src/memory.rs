@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::config::{ms, Limits};
+use super::config::ms;
+use super::limits::Limits;
 
 /// A client that holds nothing yet may hold this much even if the budget is exhausted: others that
 /// take nothing delay it, but do not stop it.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use halfwink_policy::steering::Side;
 
-use super::config::{ms, Limits};
+use super::config::ms;
+use super::limits::Limits;
 use super::memory::{Account, Cut, LOOK};
 use super::shared::Shared;
 use super::watch::Watch;

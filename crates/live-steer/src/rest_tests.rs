@@ -9,7 +9,7 @@ use halfwink_units::Time;
 use super::dispatch::{Dispatch, Place};
 use super::machine::Machine;
 use super::meter::{State, Watts};
-use super::power::Wanted;
+use super::power::{Seen, Wanted};
 use super::steps::{Inner, Placed};
 
 fn s(seconds: u64) -> Time {
@@ -102,4 +102,46 @@ fn a_request_that_comes_while_a_machine_is_asked_about_is_served_at_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(waiting.verdict()).unwrap().side, Side::Big);
     dispatch.with(|inner, _| assert_eq!(inner.of(Side::Big).counts.spared, 1));
+}
+
+fn overridden(dispatch: &Dispatch) -> (u64, bool, State) {
+    dispatch.with(|inner, _| {
+        let machine = inner.of(Side::Big);
+        (machine.counts.overridden, machine.insomniac, machine.state)
+    })
+}
+
+#[test]
+fn a_machine_that_another_switched_on_is_booked_as_on() {
+    let dispatch = asked();
+    dispatch.asleep(Side::Big, true);
+    let moment = dispatch.moment(Side::Big);
+    assert!(!dispatch.seen(Side::Big, moment, Seen::Asleep), "as it should be");
+    assert!(!dispatch.seen(Side::Big, moment, Seen::Changing), "not known yet");
+    assert_eq!(overridden(&dispatch), (0, false, State::Asleep));
+    assert!(dispatch.seen(Side::Big, moment, Seen::Awake));
+    assert!(!dispatch.seen(Side::Big, moment, Seen::Awake), "it is said once");
+    assert_eq!(overridden(&dispatch), (1, true, State::Asleep));
+    assert!(!dispatch.seen(Side::Big, moment, Seen::Asleep), "it is asleep again");
+    assert_eq!(overridden(&dispatch), (1, false, State::Asleep));
+}
+
+#[test]
+fn a_machine_that_another_switched_off_is_lost_until_it_is_on() {
+    let dispatch = asked();
+    let moment = dispatch.moment(Side::Small);
+    assert!(dispatch.seen(Side::Small, moment, Seen::Asleep));
+    assert!(dispatch.is_lost(Side::Small) && dispatch.is_taken(Side::Small));
+    assert!(!dispatch.seen(Side::Small, dispatch.moment(Side::Small), Seen::Awake));
+    assert!(dispatch.is_lost(Side::Small), "its server has to answer first");
+    assert!(!dispatch.is_taken(Side::Small));
+}
+
+#[test]
+fn what_was_seen_before_a_change_counts_for_nothing() {
+    let dispatch = asked();
+    let before = dispatch.moment(Side::Big);
+    dispatch.asleep(Side::Big, true);
+    assert!(!dispatch.seen(Side::Big, before, Seen::Awake), "it was seen on its way down");
+    assert_eq!(overridden(&dispatch), (0, false, State::Asleep));
 }

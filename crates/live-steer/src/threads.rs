@@ -75,6 +75,7 @@ pub fn start(
         runtime.block_on(async {
             for side in shared.config().sides() {
                 tokio::spawn(keeper::keep(shared.clone(), side));
+                tokio::spawn(keeper::watch(shared.clone(), side));
             }
             tokio::spawn(keeper::keep_time(shared.clone()));
             let memory = shared.memory.clone();

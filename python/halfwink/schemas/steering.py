@@ -26,6 +26,7 @@ BACKEND = part(
     declined=NUMBER.called("Times that its `may_sleep` program kept it on."),
     level=NUMBER.called("Level of sleep, from 1; 0 unless it is asleep."),
     modelled=MODELLED.called("Modelled energy and power of this machine; null without a model."),
+    overridden=NUMBER.called("Times that its power state was found changed by another."),
     place=NUMBER.called("Place in the order of activation, from 0."),
     residency=RESIDENCY,
 )

@@ -8,7 +8,7 @@ use crate::steer::Report as SteerReport;
 /// Counts of a machine behind a proxy: name, help, where it stands.
 type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
 
-const MACHINE_COUNTS: [MachineCount; 12] = [
+const MACHINE_COUNTS: [MachineCount; 13] = [
     ("served", "Requests answered", |m| m.counts.served),
     ("failed", "Attempts that failed", |m| m.counts.failed),
     ("retried", "Attempts that were made again", |m| m.counts.retried),
@@ -20,6 +20,9 @@ const MACHINE_COUNTS: [MachineCount; 12] = [
     ("spared", "Sleeps that were put off until they were wanted no more", |m| m.counts.spared),
     ("declined", "Times that may_sleep kept it on", |m| m.counts.declined),
     ("power_failures", "Times that waking or sending to sleep failed", |m| m.counts.power_failures),
+    ("overridden", "Times that its power state was found changed by another", |m| {
+        m.counts.overridden
+    }),
     ("losses", "Times that it could not be reached any more", |m| m.counts.losses),
 ];
 

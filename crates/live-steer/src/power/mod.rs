@@ -1,10 +1,20 @@
 //! How machines are put to sleep and woken.
 
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
+mod container;
+mod drive;
+#[cfg(test)]
+mod drive_tests;
+mod endpoint;
+mod ipmi;
+mod kubernetes;
+mod libvirt;
+mod local;
+mod redfish;
+mod run;
+
+use std::future::Future;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +22,9 @@ use serde::{Deserialize, Serialize};
 use halfwink_live::descriptor::mac;
 
 use super::health::Unwell;
+use drive::{Driver, Fault, Tool};
+pub use drive::{Found, Seen};
+pub use run::{can_run, run};
 
 /// A way to put a machine to sleep and to wake it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -56,6 +69,16 @@ pub enum Power {
         /// Name of the unit.
         unit: String,
     },
+    /// A domain of libvirt.
+    Libvirt(libvirt::Libvirt),
+    /// A machine behind a BMC that speaks Redfish.
+    Redfish(redfish::Redfish),
+    /// A machine behind a BMC that speaks IPMI.
+    Ipmi(ipmi::Ipmi),
+    /// A container of this machine.
+    Container(container::Container),
+    /// A workload of Kubernetes.
+    Kubernetes(kubernetes::Kubernetes),
 }
 
 impl Default for Power {
@@ -90,6 +113,19 @@ pub enum Wanted {
     Asleep,
 }
 
+impl Wanted {
+    /// Returns the state in which a driver sees a machine that is as wanted.
+    const fn seen(self) -> Seen {
+        match self {
+            Wanted::Awake => Seen::Awake,
+            Wanted::Asleep => Seen::Asleep,
+        }
+    }
+}
+
+/// Time of a state query at the start, and while the proxy runs.
+pub const QUERY: Duration = Duration::from_secs(10);
+
 impl Power {
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
@@ -109,6 +145,11 @@ impl Power {
             Power::WakeOnLan { sleep, .. } if sleep.is_empty() => {
                 Err("expected a program in sleep".to_owned())
             }
+            Power::Libvirt(libvirt) => is_name("domain", &libvirt.domain),
+            Power::Container(container) => is_name("name", &container.name),
+            Power::Ipmi(ipmi) => is_name("user", &ipmi.user),
+            Power::Redfish(redfish) => redfish.check(),
+            Power::Kubernetes(kubernetes) => kubernetes.check(),
             _ => Ok(()),
         }
     }
@@ -119,18 +160,109 @@ impl Power {
         matches!(self, Power::None {} | Power::Freezer { .. } | Power::Signal { .. })
     }
 
-    /// Returns the programs that it runs, with their arguments.
-    pub(super) fn programs(&self) -> Vec<&[String]> {
+    /// Returns the programs that it runs.
+    fn programs(&self) -> Vec<String> {
+        let first = |words: &[String]| words.first().cloned();
         match self {
-            Power::Command { wake, sleep } => vec![wake, sleep],
-            Power::WakeOnLan { sleep, .. } => vec![sleep],
-            Power::None {}
-            | Power::Freezer { .. }
-            | Power::Signal { .. }
-            | Power::Systemd { .. } => {
-                vec![]
+            Power::Command { wake, sleep } => {
+                [wake, sleep].into_iter().filter_map(|w| first(w)).collect()
             }
+            Power::WakeOnLan { sleep, .. } => first(sleep).into_iter().collect(),
+            Power::Systemd { .. } => vec!["systemctl".to_owned()],
+            _ => match self.driver() {
+                Some(Driver::Tool(tool)) => first(&tool.state()).into_iter().collect(),
+                _ => vec![],
+            },
         }
+    }
+
+    /// Returns the file with its secret, if it has one.
+    pub(super) fn secret(&self) -> Option<&Path> {
+        match self {
+            Power::Ipmi(ipmi) => Some(&ipmi.password_file),
+            Power::Redfish(redfish) => redfish.secret().map(PathBuf::as_path),
+            Power::Kubernetes(kubernetes) => Some(&kubernetes.token_file),
+            _ => None,
+        }
+    }
+
+    fn endpoint(&self) -> Option<&endpoint::Endpoint> {
+        match self {
+            Power::Redfish(redfish) => Some(&redfish.bmc),
+            Power::Kubernetes(kubernetes) => Some(&kubernetes.api),
+            _ => None,
+        }
+    }
+
+    /// Takes paths of files as relative to a folder.
+    pub(super) fn set_folder(&mut self, folder: &Path) {
+        let mut files: Vec<&mut PathBuf> = Vec::new();
+        match self {
+            Power::Ipmi(ipmi) => files.push(&mut ipmi.password_file),
+            Power::Redfish(redfish) => {
+                files.extend(&mut redfish.bmc.ca_file);
+                files.extend(&mut redfish.password_file);
+                files.extend(&mut redfish.token_file);
+            }
+            Power::Kubernetes(kubernetes) => {
+                files.extend(&mut kubernetes.api.ca_file);
+                files.push(&mut kubernetes.token_file);
+            }
+            _ => {}
+        }
+        // An absolute path stays as it is.
+        files.into_iter().for_each(|file| *file = folder.join(&*file));
+    }
+
+    /// Checks what this machine has of what it needs: programs, and files that can be read.
+    ///
+    /// # Errors
+    /// What is missing, in one line.
+    pub(super) fn check_parts(&self) -> Result<(), String> {
+        // A program that is missing would be found at the first sleep only.
+        if let Some(program) = self.programs().into_iter().find(|program| !can_run(program)) {
+            return Err(format!("found {program}, expected a program that can be run"));
+        }
+        if let Some(path) = self.secret() {
+            secret(path)?;
+        }
+        if let Some(path) = self.endpoint().and_then(|endpoint| endpoint.ca_file.as_ref()) {
+            endpoint::authorities(path)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the driver, if its state can be queried.
+    fn driver(&self) -> Option<Driver<'_>> {
+        let tool: &(dyn Tool + Sync) = match self {
+            Power::Libvirt(libvirt) => libvirt,
+            Power::Ipmi(ipmi) => ipmi,
+            Power::Container(container) => container,
+            Power::Redfish(redfish) => return Some(Driver::Redfish(redfish)),
+            Power::Kubernetes(kubernetes) => return Some(Driver::Kubernetes(kubernetes)),
+            _ => return None,
+        };
+        Some(Driver::Tool(tool))
+    }
+
+    /// Queries its state; none if it has no state query.
+    ///
+    /// # Errors
+    /// Why it is not known, in one line.
+    pub(super) async fn state(&self) -> Option<Result<Found, Unwell>> {
+        let driver = self.driver()?;
+        Some(in_time(driver.state(QUERY)).await)
+    }
+
+    /// Checks that its interface answers, and allows what is to be asked of it.
+    ///
+    /// # Errors
+    /// Why not, in one line.
+    pub(super) async fn verify(&self) -> Result<(), Unwell> {
+        // Who cannot be asked cannot be switched: credentials are the same for both.
+        self.state().await.transpose()?;
+        let Power::Redfish(redfish) = self else { return Ok(()) };
+        in_time(redfish.verify()).await
     }
 
     /// Does it. Commands have `patience`; then they are killed.
@@ -140,14 +272,14 @@ impl Power {
     pub(super) async fn turn(&self, wanted: Wanted, patience: Duration) -> Result<(), Unwell> {
         match self {
             Power::None {} => Ok(()),
-            Power::Freezer { cgroup } => freeze(cgroup, wanted, patience).await,
+            Power::Freezer { cgroup } => local::freeze(cgroup, wanted, patience).await,
             Power::Signal { pid, pidfile, who } => {
                 let pid = match (pid, pidfile) {
                     (Some(pid), _) => *pid,
-                    (None, Some(path)) => read_pid(path)?,
+                    (None, Some(path)) => local::read_pid(path)?,
                     (None, None) => return Err("no process is named".to_owned().into()),
                 };
-                signal(pid, *who, wanted).map_err(Unwell::Machine)
+                local::signal(pid, *who, wanted).map_err(Unwell::Machine)
             }
             Power::Command { wake, sleep } => {
                 run(if wanted == Wanted::Awake { wake } else { sleep }, patience).await
@@ -156,7 +288,7 @@ impl Power {
                 Wanted::Asleep => run(sleep, patience).await,
                 Wanted::Awake => {
                     let mac = mac(text).ok_or_else(|| format!("{text} is no address"))?;
-                    magic(mac, *broadcast).map_err(|e| Unwell::at(&"magic packet", e))
+                    local::magic(mac, *broadcast).map_err(|e| Unwell::at(&"magic packet", e))
                 }
             },
             Power::Systemd { unit } => {
@@ -164,137 +296,52 @@ impl Power {
                 let words = ["systemctl", verb, "--", unit].map(str::to_owned);
                 run(&words, patience).await
             }
+            _ => match self.driver() {
+                Some(driver) => driver.turn(wanted, patience).await,
+                None => Ok(()),
+            },
         }
     }
 }
 
-async fn freeze(cgroup: &Path, wanted: Wanted, patience: Duration) -> Result<(), Unwell> {
-    let file = cgroup.join("cgroup.freeze");
-    let said = |e: io::Error| Unwell::at(&file.display(), e);
-    let digit = if wanted == Wanted::Asleep { "1" } else { "0" };
-    std::fs::write(&file, digit).map_err(said)?;
-    // The kernel says when all have come to rest.
-    let events = cgroup.join("cgroup.events");
-    let line = format!("frozen {digit}");
-    let until = std::time::Instant::now() + patience;
-    loop {
-        let text = std::fs::read_to_string(&events).map_err(said)?;
-        if text.lines().any(|l| l == line) {
-            return Ok(());
-        }
-        if std::time::Instant::now() > until {
-            return Err(format!("{}: not `{line}` in time", events.display()).into());
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+/// Gives a query its time.
+async fn in_time<T>(query: impl Future<Output = Result<T, Fault>>) -> Result<T, Unwell> {
+    match tokio::time::timeout(QUERY, query).await {
+        Ok(found) => found.map_err(|fault| fault.why),
+        Err(_) => Err(format!("no answer in {} s", QUERY.as_secs()).into()),
     }
 }
 
-fn read_pid(path: &Path) -> Result<i32, Unwell> {
-    let text = std::fs::read_to_string(path).map_err(|e| Unwell::at(&path.display(), e))?;
-    match text.trim().parse() {
-        Ok(pid) if pid > 1 => Ok(pid),
-        _ => Err(format!("{}: expected the number of a process", path.display()).into()),
-    }
-}
-
-fn signal(pid: i32, who: Who, wanted: Wanted) -> Result<(), String> {
-    let number = if wanted == Wanted::Awake { libc::SIGCONT } else { libc::SIGSTOP };
-    let mut targets = match who {
-        Who::Process => vec![pid],
-        Who::Tree => tree(pid),
-        Who::Group => {
-            // SAFETY: plain numbers.
-            let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
-            if group == own {
-                return Err(format!("process {pid} is in this program's own group"));
-            }
-            vec![if group > 1 { -group } else { pid }]
-        }
-    };
-    // Parents stop first, so that they start nobody meanwhile; and go on last.
-    if wanted == Wanted::Awake {
-        targets.reverse();
-    }
-    for target in targets {
-        // SAFETY: plain numbers.
-        if unsafe { libc::kill(target, number) } != 0 {
-            let error = io::Error::last_os_error();
-            // A child may have ended meanwhile.
-            if target.abs() == pid || error.raw_os_error() != Some(libc::ESRCH) {
-                return Err(format!("process {pid}: {error}"));
-            }
-        }
+/// Checks a name that is a word of a command line.
+fn is_name(key: &str, text: &str) -> Result<(), String> {
+    // A dash would make it an option of the program.
+    if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+        return Err(format!("found {key} {text:?}, expected a name"));
     }
     Ok(())
 }
 
-/// A process and its descendants, parents before children.
-fn tree(pid: i32) -> Vec<i32> {
-    let mut all = vec![pid];
-    let mut next = 0;
-    while next < all.len() && all.len() < 4096 {
-        let path = format!("/proc/{0}/task/{0}/children", all[next]);
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        all.extend(text.split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
-        next += 1;
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Reads the first line of a file with a secret.
+fn secret(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let line = text.lines().next().unwrap_or_default();
+    // It becomes part of a header field.
+    if line.is_empty() || line.contains(char::is_control) {
+        return Err(format!("{}: expected a secret in the first line", path.display()));
     }
-    all
-}
-
-/// Returns whether a program is there and may be run: a path, or a name that is looked for in PATH.
-pub(super) fn can_run(program: &str) -> bool {
-    let is_program = |path: &Path| {
-        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if program.contains('/') {
-        return is_program(Path::new(program));
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program)))
-}
-
-/// Runs a program to its end. Polls, so that no signal handler of the host program is touched.
-pub(super) async fn run(words: &[String], patience: Duration) -> Result<(), Unwell> {
-    let [program, arguments @ ..] = words else {
-        return Err("no program is named".to_owned().into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = command.spawn().map_err(|e| Unwell::at(program, e))?;
-    let until = std::time::Instant::now() + patience;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("{program}: {status}").into()),
-            Ok(None) if std::time::Instant::now() < until => {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("{program}: not done in time").into());
-            }
-            Err(error) => return Err(Unwell::at(program, error)),
-        }
-    }
-}
-
-fn magic(mac: [u8; 6], to: SocketAddr) -> io::Result<()> {
-    let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(any)?;
-    socket.set_broadcast(true)?;
-    socket.send_to(&magic_packet(mac), to).map(drop)
-}
-
-/// Six bytes of ones, and sixteen times the address.
-fn magic_packet(mac: [u8; 6]) -> [u8; 102] {
-    let mut packet = [0xff; 102];
-    packet[6..].chunks_exact_mut(6).for_each(|part| part.copy_from_slice(&mac));
-    packet
+    Ok(line.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+    use std::process::Command;
+
+    use super::local::tree;
     use super::*;
 
     fn turn(power: &Power, wanted: Wanted) -> Result<(), String> {
@@ -351,14 +398,6 @@ mod tests {
         let late = turn(&power("sleep 9", "true"), Wanted::Awake).unwrap_err();
         assert_eq!(late, "sleep: not done in time");
         assert!(turn(&power("/no/such", "true"), Wanted::Awake).unwrap_err().contains("/no/such"));
-    }
-
-    #[test]
-    fn programs_are_found_where_they_are_named_or_in_the_path() {
-        assert!(can_run("sh") && can_run("/bin/sh"));
-        assert!(!can_run("no-such-program") && !can_run("/no/such"));
-        // A folder, and a file that nobody may run.
-        assert!(!can_run("/etc") && !can_run("/etc/passwd"));
     }
 
     #[test]
