@@ -6,7 +6,7 @@ use halfwink_node::closed_form::set_up_wait;
 use halfwink_node::{simulate, Load, Moved, Options, Profile, ProfileSpec, Run, RunError, Variant};
 use halfwink_techniques::node::{Dispatch, Idler, Input, Machine, Plan};
 
-use crate::common::{in_c1, in_c6, run, service, spec};
+use crate::common::{in_c1, in_c6, menu, run, service, spec};
 
 const EVENLY: fn(f64) -> Arrivals = |rate| Arrivals::Constant { rate };
 const AT_RANDOM: fn(f64) -> Arrivals = |rate| Arrivals::Poisson { rate };
@@ -147,6 +147,21 @@ fn every_dispatch_serves_what_comes() {
         let (came, done) = (found.tally.arrived, found.tally.finished);
         assert!(came.abs_diff(done) < 200, "{dispatch:?}: {done} of {came}");
     }
+}
+
+/// The core whose request is away rests, and its tick wakes it: that ends no part of the request.
+#[test]
+fn tick_while_a_request_is_away_ends_no_part_of_it() {
+    let [visits, visit_us, rate] = [3.0, 9000.0, 20.0];
+    let mut machine = spec(4);
+    machine.kernel.tick_us = 4000.0;
+    let (plan, load) = (Plan::default(), EVENLY(rate));
+    let found = run(machine, &moving(visits, visit_us), &load, &plan, menu, with(1, 2000));
+    assert!(found.tally.ticks > 100, "{} ticks", found.tally.ticks);
+    let (_, busy) = found.os_cores;
+    let expected = rate * visits * visit_us * 1e-6;
+    assert!((busy / expected - 1.0).abs() < 5e-3, "{busy}, expected {expected}");
+    assert!(found.tally.arrived.abs_diff(found.tally.finished) <= 4, "{:?}", found.tally);
 }
 
 /// A core whose worker waits is held by a request for all of its time; with more workers for no
