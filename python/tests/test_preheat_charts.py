@@ -11,7 +11,7 @@ from conftest import Halfwink
 from test_figures import marks, overlap
 
 from halfwink.report.figures import POINTS, STYLES, WIDTHS, scene, specification
-from halfwink.report.preheat_charts import prototype, simulation
+from halfwink.report.preheat_charts import deadline, prototype, simulation, steps
 
 MODES = ("warm", "cold", "preheated", "sham-request")
 MODE_ROWS = pl.DataFrame(
@@ -48,6 +48,50 @@ def test_the_title_is_the_answer():
     nothing = MODE_ROWS.with_columns(pl.lit(29.2).alias("response_mean_us"))
     told = simulation(nothing, "alu", "ev6").caption
     assert told.startswith("Cold caches cost these requests nothing: ")
+
+
+STEPS = pl.DataFrame(
+    {
+        "how": ["cumulative"] * 3 + ["left-out"] * 2,
+        "step": ["none", "sort", "filter", "sort", "filter"],
+        "time_us": [200.0, 100.0, 50.0, 120.0, 100.0],
+        "reduction_pct": [0.0, 50.0, 50.1, 58.0, 50.0],
+    }
+)
+LEADS = pl.DataFrame(
+    [
+        (name, late, lead, wake, 1.0, gain * (1.0 if lead == 100.0 else kept))
+        for name, gain in (("mariadb-2016", 400.0), ("memcached-2016", 60.0))
+        for late, kept in (("wait", 0.5), ("skip", 0.1), ("concurrent", 60.0 / gain))
+        for lead, wake in ((20.0, 35.0), (100.0, 35.0), (20.0, 70.0), (100.0, 35.0))
+    ],
+    orient="row",
+    schema=["workload", "late", "lead_us", "wake_us", "bandwidth", "net_gain_us"],
+)
+
+
+def test_titles_of_steps_and_leads_are_their_answers():
+    told = steps(STEPS, "odroid-xu3").caption
+    assert told.startswith("All steps load 4.0 times as fast; `filter` takes 50 % off: odroid-xu3")
+    told = deadline(LEADS, "odroid-xu3").caption
+    kept = "15 to 100 % of its gain by answering meanwhile, 50 % by waiting, 10 % by cutting the"
+    assert told.startswith(f"Announced 20 us ahead, preheating keeps {kept} load: odroid-xu3")
+    assert "a wake-up of 35 us" in told
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("figure", "points", "words"),
+    [(steps(STEPS, "odroid-xu3"), 0, "no step"), (deadline(LEADS, "odroid-xu3"), 18, "waiting")],
+)
+def test_a_figure_of_steps_or_leads_has_its_width_and_all_points(
+    figure: Any, points: int, words: str, width: str
+):
+    graph = scene(specification(figure, STYLES["paper"], WIDTHS[width]))
+    assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 1.5
+    drawn = marks(graph)
+    assert sum(kind == "mark" for kind, _, _ in drawn) == points
+    assert words in {text for kind, text, _ in drawn if kind == "text"}
 
 
 @pytest.mark.parametrize("width", WIDTHS)

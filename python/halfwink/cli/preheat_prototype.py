@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import polars as pl
 from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_tables, save_chart
+from halfwink.cli.console import print_frame, print_tables
 from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
@@ -17,7 +16,6 @@ from halfwink.targets.catalogue import experiment
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Machine = Annotated[str, Parameter(name=["-m", "--machine"])]
-Plot = Annotated[Path | None, Parameter(name="--plot")]
 
 #: The machine of the thesis.
 MACHINE = "odroid-xu3"
@@ -66,7 +64,11 @@ def prototype(
 
 
 def breakdown(
-    machine: Machine = MACHINE, *, plot: Plot = None, setting: Setting = None, json: Json = False
+    machine: Machine = MACHINE,
+    *,
+    setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
+    json: Json = False,
 ) -> int:
     """Show what each step of the loader saves: one after the other, alone, left out (Fig 6.2).
 
@@ -74,22 +76,18 @@ def breakdown(
     ----------
     machine
         Name (odroid-xu3, i5-6500, server-2024), or a TOML file.
-    plot
-        Draw it to this file (.html, .svg, .png).
     setting
         Change a value: --set memory.channels=2. May be repeated.
     json
         Print one JSON document.
     """
+    figure.check()
     steps = _tables(machine, setting)["preheat_steps"]
     columns = ["how", "step", "time_us", "factor", "reduction_pct", "data_kib"]
-    if plot is not None:
-        import altair as alt
+    if figure.plot is not None:
+        from halfwink.report import preheat_charts
 
-        shown = steps.filter(pl.col("how") == "cumulative")
-        chart = alt.Chart(shown).mark_bar()
-        step, shown_too = alt.X("step", sort=None), columns[2:]
-        save_chart(chart.encode(x=step, y="factor", tooltip=shown_too), plot)
+        save(preheat_charts.steps(steps, machine), figure)
     if json:
         print_tables("preheat breakdown", {"steps": steps.select(columns)})
     else:
@@ -101,8 +99,8 @@ def deadline(
     machine: Machine = MACHINE,
     *,
     workload: Annotated[str | None, Parameter(name=["-w", "--workload"])] = None,
-    plot: Plot = None,
     setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Json = False,
 ) -> int:
     """Show what becomes of requests whose lines are not there in time (Sec 6.6).
@@ -116,13 +114,12 @@ def deadline(
         Name (odroid-xu3, i5-6500, server-2024), or a TOML file.
     workload
         Only this one (nginx-2016).
-    plot
-        Draw the gain over the lead to this file (.html, .svg, .png).
     setting
         Change a value: --set network.lead_us=100. May be repeated.
     json
         Print one JSON document.
     """
+    figure.check()
     table = _tables(machine, setting)["preheat_deadline"]
     known = table["workload"].unique(maintain_order=True).to_list()
     if workload is not None and workload not in known:
@@ -130,15 +127,10 @@ def deadline(
     if workload is not None:
         table = table.filter(pl.col("workload") == workload)
     columns = ["workload", "late", "lead_us", "wake_us", "bandwidth", "load_us", "net_gain_us"]
-    if plot is not None:
-        import altair as alt
+    if figure.plot is not None:
+        from halfwink.report import preheat_charts
 
-        wake = table["wake_us"].mode().first()
-        leads = table.filter((pl.col("wake_us") == wake) & (pl.col("bandwidth") == 1))
-        chart = alt.Chart(leads).mark_line(point=True)
-        x, y = "lead_us", "net_gain_us"
-        drawn = chart.encode(x=x, y=y, color="late", row="workload")
-        save_chart(drawn.properties(height=120), plot)
+        save(preheat_charts.deadline(table, machine), figure)
     if json:
         print_tables("preheat deadline", {"requests": table})
     else:

@@ -1,4 +1,5 @@
-"""Figures of preheated caches: response times by how a server found its caches."""
+"""Figures of preheated caches: response times by how a server found its caches, the steps of the
+loader, and what is gained where it is late."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import polars as pl
 from halfwink import _core
 from halfwink.report.figures import Figure
 from halfwink.report.gallery_chart import INK
-from halfwink.report.palette import PARTS
+from halfwink.report.palette import DASHES, PARTS, SHAPES, TECHNIQUES
 
 #: Height of a bar with its gap, by the size of its label.
 BAR = 2.2
@@ -19,6 +20,8 @@ BAR = 2.2
 LETTER = 0.55
 #: Share of a sleep's penalty below which it counts as gone by no technique, in per cent.
 LEAST_PCT = 1.0
+#: What becomes of a request whose lines are not there in time, in words.
+LATE = {"concurrent": "answering meanwhile", "wait": "waiting", "skip": "cutting the load"}
 
 
 def gone_pct(warm_us: float, cold_us: float, ours_us: float) -> float | None:
@@ -44,6 +47,93 @@ def prototype(services: pl.DataFrame, machine: str) -> Figure:
         gone += [] if share is None else [share]
     rows = services.select("workload", "mode", mean_us="response_us", p99_us="p99_us")
     return _figure(rows, answer(*gone), f"the services of the prototype on {machine}, simulated")
+
+
+def steps(table: pl.DataFrame, machine: str) -> Figure:
+    """Draws the times of ``halfwink preheat breakdown``: after each step of the loader, and without
+    that step alone."""
+    after = table.filter(pl.col("how") == "cumulative")
+    without = table.filter(pl.col("how") == "left-out").select("step", without_us="time_us")
+    rows = after.join(without, on="step", how="left").select(
+        "without_us",
+        "time_us",
+        step=pl.col("step").replace({"none": "no step"}),
+    )
+    most = after.filter(pl.col("reduction_pct") == pl.col("reduction_pct").max()).row(0, named=True)
+    times = after["time_us"].to_list()
+    title = (
+        f"All steps load {times[0] / times[-1]:.1f} times as fast; "
+        f"`{most['step']}` takes {most['reduction_pct']:.0f} % off"
+    )
+
+    def draw(size: tuple[int, int], font: float, _columns: int) -> Any:
+        base = alt.Chart().encode(y=alt.Y("step:N", sort=rows["step"].to_list(), title=None))
+        bars = base.mark_bar(color=PARTS[0], height={"band": 0.6}).encode(
+            x=alt.X("time_us:Q", title="loading a set, simulated us", axis=alt.Axis(tickCount=4))
+        )
+        strokes = base.mark_tick(color=INK, thickness=1.2, size=1.4 * font)
+        drawn = alt.layer(bars, strokes.encode(x="without_us:Q"), data=rows)
+        height = round(BAR * font * rows.height)
+        return drawn.properties(width=size[0], height=height, title=_title(title, size[0], font))
+
+    marks = "Bars: with the steps down to this one; strokes: with all steps but this one."
+    caption = f"{title}: {machine}, simulated. {marks}"
+    return Figure(draw, f"{caption} Modelled by halfwink {_core.__version__}.")
+
+
+def deadline(table: pl.DataFrame, machine: str) -> Figure:
+    """Draws the gain of ``halfwink preheat deadline`` over the lead of the announcement, at the
+    machine's own bandwidth and most frequent wake-up time."""
+    wake_us = table["wake_us"].mode().min()
+    rows = table.filter((pl.col("wake_us") == wake_us) & (pl.col("bandwidth") == 1)).select(
+        "workload", "lead_us", "net_gain_us", late=pl.col("late").replace(LATE)
+    )
+    title = _kept(rows)
+
+    def draw(size: tuple[int, int], font: float, columns: int) -> Any:
+        kinds = list(LATE.values())
+        scale = alt.Scale(domain=kinds, range=list(TECHNIQUES[1:4]))
+        marks = alt.Scale(domain=kinds, range=list(SHAPES[:3]))
+        dashes = alt.Scale(domain=kinds, range=[list(dash) for dash in DASHES[:3]])
+        colour = alt.Color("late:N", title=None, scale=scale)
+        base = alt.Chart().encode(
+            x=alt.X("lead_us:Q", title="lead of the announcement, us", axis=alt.Axis(tickCount=4)),
+            y=alt.Y("net_gain_us:Q", title="gain, simulated us", axis=alt.Axis(tickCount=4)),
+            color=colour,
+        )
+        lines = base.mark_line().encode(
+            strokeDash=alt.StrokeDash("late:N", title=None, scale=dashes)
+        )
+        points = base.mark_point(filled=True, size=30).encode(
+            shape=alt.Shape("late:N", title=None, scale=marks)
+        )
+        order = rows["workload"].unique(maintain_order=True).to_list()
+        panels = min(columns, len(order))
+        drawn = alt.layer(lines, points, data=rows).properties(width=size[0], height=size[1])
+        panel = alt.Facet("workload:N", title=None, sort=order)
+        faceted = drawn.facet(facet=panel, columns=columns).resolve_scale(y="independent")
+        return faceted.properties(title=_title(title, panels * size[0], font))
+
+    where = f"{machine}, simulated, a wake-up of {wake_us:g} us"
+    caption = f"{title}: {where}. Gain: against cold caches."
+    return Figure(draw, f"{caption} Modelled by halfwink {_core.__version__}.")
+
+
+def _kept(rows: pl.DataFrame) -> str:
+    """Returns in a sentence how much of the gain is left at the shortest lead, by what becomes of a
+    request that comes before its lines are there."""
+    lead = rows["lead_us"].min()
+    most = pl.col("net_gain_us").max().over("workload")
+    shares = rows.with_columns(kept=100 * pl.col("net_gain_us") / most).filter(
+        pl.col("lead_us") == lead
+    )
+    told: list[str] = []
+    for way in LATE.values():
+        kept = [round(share) for share in shares.filter(pl.col("late") == way)["kept"]]
+        low, high = min(kept), max(kept)
+        share = f"{low} %" if low == high else f"{low} to {high} %"
+        told.append(f"{share} of its gain by {way}" if not told else f"{share} by {way}")
+    return f"Announced {lead:g} us ahead, preheating keeps {', '.join(told)}"
 
 
 def answer(*gone: float | None) -> str:
@@ -80,9 +170,7 @@ def _chart(
         width=width, height=round(BAR * font * len(modes))
     )
     across = width * (columns if "workload" in rows.columns else 1)
-    said = alt.TitleParams(
-        wrap(title, max(20, int(across / (LETTER * (font + 1))))), anchor="start", frame="group"
-    )
+    said = _title(title, across, font)
     if "workload" not in rows.columns:
         return drawn.properties(title=said)
     panel = alt.Facet(
@@ -90,3 +178,11 @@ def _chart(
     )
     faceted = drawn.facet(facet=panel, columns=columns).resolve_scale(x="independent")
     return faceted.properties(title=said)
+
+
+def _title(text: str, across: float, font: float) -> alt.TitleParams:
+    """Returns a title in lines of such a width."""
+    most = max(20, int(across / (LETTER * (font + 1))))
+    # A blank between a number and its unit is no place to break.
+    lines = wrap(text.replace(" %", "\N{NO-BREAK SPACE}%"), most)
+    return alt.TitleParams(lines, anchor="start", frame="group")
