@@ -296,10 +296,10 @@ def test_other_tables_fit_eighty_columns_too(tmp_path: Path, words: list[str]):
 
 def test_a_chart_is_never_replaced_silently_nor_of_an_unknown_kind(halfwink, tmp_path: Path):
     words = ("circuits", "model", "--plot")
-    assert halfwink(*words, "p.html").err == "chart: p.html\n"
-    assert halfwink(*words, "p.html").err == "p.html: replaced\nchart: p.html\n"
+    assert halfwink(*words, "p.svg").err.startswith("figure: p.svg; caption: A core of circuits ")
+    assert halfwink(*words, "p.svg").err.startswith("p.svg: replaced\nfigure: p.svg; caption: ")
     done = halfwink(*words, "p.xyz")
     assert done.status == 2
-    assert done.complaint.startswith("p.xyz: expected a name that ends in .html, .svg")
-    done = halfwink(*words, "nowhere/p.html")
-    assert done.complaint == "nowhere/p.html: there is no folder nowhere"
+    assert done.complaint.startswith("p.xyz: expected a name that ends in .pdf, .svg")
+    done = halfwink(*words, "nowhere/p.svg")
+    assert done.complaint == "nowhere/p.svg: there is no folder nowhere"

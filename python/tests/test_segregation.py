@@ -90,7 +90,7 @@ def test_sweep_on_the_command_line(halfwink: Halfwink, tmp_path: Path) -> None:
         (["--set", "banks=2"], "no setting `banks`"),
         (["--only", "lottery"], "expected lru, bank-partition"),
         (["--set", "l1_split=yes"], "expected none, data, instructions or both"),
-        (["--plot", "x.pdf"], "expected a name that ends in"),
+        (["--plot", "x.html"], "expected a name that ends in"),
     ],
 )
 def test_what_cannot_be_is_a_line(halfwink: Halfwink, words: list[str], message: str) -> None:

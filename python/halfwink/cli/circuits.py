@@ -10,8 +10,9 @@ from cyclopts import App, Parameter
 
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_tables, save_chart
+from halfwink.cli.console import print_frame, print_tables
 from halfwink.cli.fabric_advice import advise
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.models import circuits
@@ -30,8 +31,8 @@ def model(
     savings: Flag = False,
     trees: Flag = False,
     facts: Flag = False,
-    plot: Annotated[Path | None, Parameter(name="--plot")] = None,
     setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Json = False,
 ) -> int:
     """Show what circuits cost in throughput and round trips, and what they save in power.
@@ -51,21 +52,22 @@ def model(
         Servers and switches of scale-out networks.
     facts
         Values of the switch.
-    plot
-        Write what is saved as a chart (.html, .svg, .png).
     setting
         Change a value: --set switch.reconfiguration_us=20. May be repeated.
     json
         Print one JSON document.
     """
+    figure.check()
     asked = {"days": days, "savings": savings, "trees": trees, "facts": facts}
     chosen = [name for name, wanted in asked.items() if wanted]
     if len(chosen) > 1:
         raise HalfwinkError(f"expected one of {', '.join(f'--{name}' for name in asked)}")
     found = circuits.fabric(fabric, set=dict(settings(setting)))
     tables = found.frames()
-    if plot is not None:
-        save_chart(found.chart(), plot)
+    if figure.plot is not None:
+        from halfwink.report.figures import of_chart
+
+        save(of_chart(found.chart(), f"{found.answer()}; {fabric}, closed forms."), figure)
     if json:
         wanted = {name: tables[name] for name in chosen or tables}
         print_tables("circuits model", wanted, {"fabric": fabric})

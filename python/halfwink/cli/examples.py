@@ -137,12 +137,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "live steer-day": (("day", "a day on a hybrid server whose big pool is stopped"),),
     "live delegate": (("-- tar cf a.tar /usr/include", "its system calls, on another CPU"),),
     "live idle": (("-- sleep 5", "how long CPUs are idle meanwhile"),),
-    "segregation sweep": (("apache --l2 256KB --plot split.html", "every split of the cache"),),
+    "segregation sweep": (("apache --l2 256KB --plot split.svg", "every split of the cache"),),
     "circuits advise": (
         ("data-mining@10", "schedules on one fabric, energy against time"),
         ("llama.0.et -m training-64", "an execution trace's flows"),
     ),
-    "circuits model": (("--savings --plot saved.html", "closed forms, drawn"),),
+    "circuits model": (("--savings --plot saved.svg", "closed forms, drawn"),),
     "circuits simulate": (
         ("-t packet-switch,round-robin --set tokens=naive", "hosts in turns, beside packets"),
     ),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_table, print_tables, save_chart
+from halfwink.cli.console import print_table, print_tables
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
-from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
     from halfwink.models.segregation import Segregation
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 app = App(name="segregation", help="Keep kernel and user apart in the second-level cache.")
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
-PLOTS = (".html", ".png", ".svg")
 
 
 @app.command
@@ -29,7 +27,7 @@ def sweep(
     l1: str = "16KB:2",
     only: str = "",
     setting: Setting = None,
-    plot: Path | None = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Json = False,
 ) -> int:
     """Play every split, every insertion rank and every adaptive policy over one workload.
@@ -52,18 +50,19 @@ def sweep(
         Values to change: whole_cycles (12), bank_cycles (9), memory_cycles (350), write_backs
         (false), stores_stall (true), sides (privilege; page, as a control), l1_split (none),
         epochs_shortened_by (25).
-    plot
-        Draw the gains into this file (.html, .png, .svg).
     json
         Print one JSON document, with every scheme.
     """
     from halfwink.models.segregation import segregation_sweep
 
-    if plot is not None and plot.suffix not in PLOTS:
-        raise HalfwinkError(f"{plot}: expected a name that ends in {', '.join(PLOTS)}")
+    figure.check()
     found = segregation_sweep(workload, l1=l1, l2=l2, only=only, set=dict(settings(setting)))
-    if plot is not None:
-        save_chart(found.chart(), plot)
+    if figure.plot is not None:
+        from halfwink.report.figures import of_chart
+
+        answer = " ".join(_verdict(workload, l2, found).split())
+        caption = f"{answer} Gain: over one LRU stack, at equal latency."
+        save(of_chart(found.chart(), caption), figure)
     if json:
         facts = {"workload": workload, "l1": l1, "l2": l2, **dict(found.facts.iter_rows())}
         tables = {"best": found.best(), "schemes": found.schemes, "curves": found.curves}
@@ -121,5 +120,6 @@ def _verdict(workload: str, l2: str, found: Segregation) -> str:
     )
     if best["equal_gain_pct"] < 0.5:
         return told + "No rule gains half a per cent: leave it."
-    how = f"{best['scheme']} ({rule_text(best)})"
+    rule = rule_text(best)
+    how = f"{best['scheme']} ({rule})" if rule else best["scheme"]
     return told + f"Best: {how}, {best['equal_gain_pct']:+.1f} %."

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -49,6 +50,24 @@ class Fabric(Frames):
     savings: pl.DataFrame
     trees: pl.DataFrame
 
+    def answer(self) -> str:
+        """Returns in a sentence what an optical core saves at the least and the highest demand.
+
+        Raises:
+            HalfwinkError: the fabric says nothing of a data centre.
+        """
+        if self.savings.is_empty():
+            raise HalfwinkError("nothing to draw: the fabric has no [data_centre]")
+        ends = self.savings.group_by("demand_gbps").agg(
+            low=pl.min("saved_pct"), high=pl.max("saved_pct")
+        )
+        told = [
+            f"{row['low']:.0f} to {row['high']:.0f} % at {row['demand_gbps']:g} Gb/s a server"
+            for row in ends.sort("demand_gbps", descending=True).iter_rows(named=True)
+        ]
+        ends = ", ".join(dict.fromkeys([told[0], told[-1]]))
+        return f"A core of circuits saves of a data centre's power {ends}"
+
     def chart(self) -> alt.Chart:
         """Draws the saving of an optical core by utilisation of servers, a line for each demand.
 
@@ -57,20 +76,24 @@ class Fabric(Frames):
         """
         import altair as alt
 
-        if self.savings.is_empty():
-            raise HalfwinkError("nothing to draw: the fabric has no [data_centre]")
+        from halfwink.report.palette import DASHES, TECHNIQUES
+
+        answer = self.answer()
+        demands = self.savings["demand_gbps"].unique().sort().to_list()
+        title = "Gb/s for each server"
+        colours = alt.Scale(domain=demands, range=list(TECHNIQUES[1 : 1 + len(demands)]))
+        dashes = alt.Scale(domain=demands, range=[list(dash) for dash in DASHES[: len(demands)]])
         return (
             alt.Chart(self.savings)
             .mark_line(point=True)
             .encode(
                 x=alt.X("utilisation_pct", title="utilisation of servers, %"),
                 y=alt.Y("saved_pct", title="power saved (modelled), %"),
-                color=alt.Color("demand_gbps:N", title="Gb/s for each server"),
+                color=alt.Color("demand_gbps:N", title=title, scale=colours),
+                strokeDash=alt.StrokeDash("demand_gbps:N", title=title, scale=dashes),
             )
             .properties(
-                title="What a core of circuits saves of a data centre's power",
-                width=480,
-                height=280,
+                title=alt.TitleParams(wrap(answer, 48), anchor="start"), width=480, height=280
             )
         )
 

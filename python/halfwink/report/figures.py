@@ -94,13 +94,13 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
     if plots:
         plot = plots[0]
         return Figure(
-            lambda size, _, columns: _sized(charts.study_plot(results, plot), size, columns),
+            lambda size, _, columns: sized(charts.study_plot(results, plot), size, columns),
             # Charts of studies have no bars.
             f"{plot['title']}. {caption.replace(BARS, '')}",
         )
     if is_along_load(results):
         return Figure(
-            lambda size, _, columns: _sized(along_load(results), size, columns),
+            lambda size, _, columns: sized(along_load(results), size, columns),
             f"Energy against latency, and power against load. Filled: Pareto front. {caption}",
         )
     if results.runs[LATENCY].count() > 0:
@@ -110,9 +110,16 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
             f"{text}front; ring: the winner.{far_out(results)} {caption}",
         )
     return Figure(
-        lambda size, _, columns: _sized(charts.savings(results), size, columns),
+        lambda size, _, columns: sized(charts.savings(results), size, columns),
         f"Energy saved against slowdown, relative to {results.baseline}. {caption}",
     )
+
+
+def of_chart(chart: Any, caption: str) -> Figure:
+    """Returns the figure of a chart for the screen; its names of points go, for they were placed
+    for another size."""
+    caption = f"{caption} Modelled by halfwink {_core.__version__}."
+    return Figure(lambda size, _, columns: sized(chart, size, columns), caption)
 
 
 def _caption(results: Results) -> str:
@@ -123,8 +130,8 @@ def _caption(results: Results) -> str:
     return f"{of} on {on}. {bars}Modelled by halfwink {_core.__version__}."
 
 
-def _sized(chart: Any, size: tuple[int, int], columns: int) -> alt.TopLevelMixin:
-    """The chart with panels of this size, so many in a row."""
+def sized(chart: Any, size: tuple[int, int], columns: int) -> alt.TopLevelMixin:
+    """Returns the chart with panels of this size, so many in a row."""
     spec = deepcopy(chart.to_dict())
 
     def resize(part: Any) -> None:

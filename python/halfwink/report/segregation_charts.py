@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from halfwink.models.segregation import Segregation
 
 ROUTES = {"both": TECHNIQUES[1], "data": TECHNIQUES[3], "instructions": TECHNIQUES[4]}
-GAIN = "gain over one LRU stack (%), equal latency, modelled"
+GAIN = "gain (modelled), %"
 
 
 def split_and_ranks(found: Segregation) -> alt.VConcatChart:
@@ -66,7 +66,7 @@ def _ranks(grid: pl.DataFrame) -> alt.Chart:
             color=alt.Color(
                 "equal_gain_pct:Q",
                 scale=alt.Scale(scheme="blueorange", domainMid=0, reverse=True),
-                title="gain (%)",
+                title=GAIN,
             ),
             tooltip=hover(*columns),
         )
