@@ -177,7 +177,8 @@ impl Driver<'_> {
                     (why, if let Again::After(wait) = again { wait } else { pause })
                 }
             };
-            if Instant::now() + wait >= until {
+            // Not added to the clock: the other side may ask for more seconds than that can hold.
+            if until.saturating_duration_since(Instant::now()) <= wait {
                 return Err(format!("{why}, and its time is over").into());
             }
             tokio::time::sleep(wait).await;

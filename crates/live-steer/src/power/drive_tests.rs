@@ -147,6 +147,17 @@ fn a_bmc_is_asked_until_it_is_there() {
 }
 
 #[test]
+fn pause_longer_than_the_clock_can_hold_ends_the_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let busy =
+        "HTTP/1.1 503 Busy\r\nRetry-After: 18446744073709551615\r\nContent-Length: 0\r\n\r\n";
+    let script = Script::new(vec![(SYSTEM, busy.to_owned())]);
+    let error = turn(&redfish(&script, folder.path(), ""), Wanted::Asleep, 60_000).unwrap_err();
+    assert!(error.contains("status 503, and its time is over"), "{error}");
+    script.end();
+}
+
+#[test]
 fn a_bmc_that_is_there_already_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(vec![(SYSTEM, system("On"))]);
