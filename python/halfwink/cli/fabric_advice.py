@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 from cyclopts import Parameter
 
+from halfwink import _core
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_tables, progress_bar, save_chart
+from halfwink.cli.console import print_frame, print_tables, progress_bar
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.models import fabric_advice
+
+if TYPE_CHECKING:
+    from halfwink.report.figures import Figure
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -25,8 +29,8 @@ def advise(
     at_most_ms: float | None = None,
     seed: int | None = None,
     sensitivity: Flag = False,
-    plot: Annotated[Path | None, Parameter(name="--plot")] = None,
     setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
     """Compare schedules and fabrics for a traffic: energy against completion time (modelled).
@@ -49,13 +53,12 @@ def advise(
         Seed of all random streams.
     sensitivity
         Also halve and double what the answer rests on.
-    plot
-        Write energy against time as a chart (.html, .svg, .png).
     setting
         Change a value: --set switch.reconfiguration_us=10000. May be repeated.
     json
         Print one JSON document.
     """
+    figure.check()
     with progress_bar("advise", quiet=json) as progress:
         found = fabric_advice.circuit_advice(
             workload,
@@ -68,8 +71,8 @@ def advise(
             set=dict(settings(setting)),
             progress=progress,
         )
-    if plot is not None:
-        save_chart(found.chart(), plot)
+    if figure.plot is not None:
+        save(_figure(found), figure)
     if json:
         best = [] if found.front.is_empty() else [found.best()]
         tables = {"best": best, "runs": found.runs, "sensitivity": found.sensitivity}
@@ -77,6 +80,18 @@ def advise(
         return 0
     _print(found)
     return 0
+
+
+def _figure(found: fabric_advice.CircuitAdvice) -> Figure:
+    """Returns energy against time for print; its caption is the answer."""
+    from halfwink.report.figures import Figure
+
+    on = ", ".join(found.runs["machine"].unique(maintain_order=True))
+    answers = "; ".join(found.answers())
+    line = "Dashed: techniques that no other beats in both."
+    answers = f"{answers[0].upper()}{answers[1:]}. {line}"
+    caption = f"{found.workload} on {on}. {answers} Modelled by halfwink {_core.__version__}."
+    return Figure(lambda size, font, _: found.drawn(size, font), caption)
 
 
 def _print(found: fabric_advice.CircuitAdvice) -> None:

@@ -119,14 +119,33 @@ class CircuitAdvice:
         return list(lines.values())
 
     def chart(self) -> alt.LayerChart | alt.FacetChart:
-        """Energy against time, the front as a line.
+        """Draws energy against time, the front as a line.
 
         Raises:
             HalfwinkError: no technique carried the whole load.
         """
         import altair as alt
 
-        from halfwink.report.labels import labels, marks, pixels
+        from halfwink.report.labels import FONT
+
+        heading = alt.Title(self.workload, subtitle=self.answers())
+        drawn = self.drawn(SIZE, FONT).properties(title=heading)
+        return drawn.configure_legend(orient="bottom").configure_title(anchor="start")
+
+    def drawn(self, size: tuple[int, int], font: float) -> alt.LayerChart | alt.FacetChart:
+        """Draws the same without its heading.
+
+        Args:
+            size: width and height, in pixels.
+            font: size of the labels' font, in pixels.
+
+        Raises:
+            HalfwinkError: no technique carried the whole load.
+        """
+        import altair as alt
+
+        from halfwink.report.labels import FONT, labels, marks, pixels
+        from halfwink.report.palette import SHAPES, colours_of
 
         whole = self.runs.filter(pl.col(self.measure).is_not_null(), pl.col("ended_pct") >= 100)
         if whole.is_empty():
@@ -135,31 +154,41 @@ class CircuitAdvice:
         whole = whole.with_columns((factor * pl.col(self.measure)).alias(time))
         across, up = (
             pixels(whole[name].log().to_list(), length, PADDING)
-            for name, length in zip((time, "j_per_gb"), SIZE, strict=True)
+            for name, length in zip((time, "j_per_gb"), size, strict=True)
         )
-        points = [(x, SIZE[1] - over) for x, over in zip(across, up, strict=True)]
-        found = labels(points, whole["technique"].to_list(), SIZE, MOST_LABELS)
+        # Labels are placed as for their usual font: all else is as much larger or smaller.
+        unit = FONT / font
+        points = [(unit * x, unit * (size[1] - over)) for x, over in zip(across, up, strict=True)]
+        room = round(unit * size[0]), round(unit * size[1])
+        found = labels(points, whole["technique"].to_list(), room, MOST_LABELS)
         rows = [
             whole.row(it.point, named=True) | {"names": it.names, "side": it.side} for it in found
         ]
         schema = {**whole.schema, "names": pl.String, "side": pl.String}
         scale = alt.Scale(type="log", nice=False, padding=PADDING)
-        x = alt.X(time, title=title, scale=scale)
-        y = alt.Y("j_per_gb", title="J/GB (modelled)", scale=scale)
-        drawn = alt.Chart(whole).mark_point(filled=True, size=70)
+        ticks = alt.Axis(tickCount=5)
+        x = alt.X(time, title=title, scale=scale, axis=ticks)
+        y = alt.Y("j_per_gb", title="J/GB (modelled)", scale=scale, axis=ticks)
+        machines = whole["machine"].unique(maintain_order=True).to_list()
+        # One machine needs no legend.
+        legend = alt.Legend() if len(machines) > 1 else None
+        techniques = whole["technique"].unique(maintain_order=True).to_list()
+        colour_of = colours_of(techniques)
+        colours = alt.Scale(domain=techniques, range=[colour_of[name] for name in techniques])
+        shapes = alt.Scale(domain=machines, range=list(SHAPES[: len(machines)]))
         named = alt.Chart(pl.DataFrame(rows, schema=schema)).encode(x, y)
         line = alt.Chart(whole.filter("is_front")).mark_line(color="#888", strokeDash=[4, 3])
-        heading = alt.Title(self.workload, subtitle=self.answers())
-        return (
-            alt.layer(
-                line.encode(x, y),
-                drawn.encode(x, y, color=alt.Color("machine", title=None)),
-                *marks(named),
-            )
-            .properties(title=heading, width=SIZE[0], height=SIZE[1])
-            .configure_legend(orient="bottom")
-            .configure_title(anchor="start")
-        )
+        drawn = alt.Chart(whole).mark_point(filled=True, size=70)
+        return alt.layer(
+            line.encode(x, y),
+            drawn.encode(
+                x,
+                y,
+                color=alt.Color("technique:N", title=None, scale=colours),
+                shape=alt.Shape("machine:N", title=None, scale=shapes, legend=legend),
+            ),
+            *marks(named, font),
+        ).properties(width=size[0], height=size[1])
 
 
 def _axis(measure: str, runs: pl.DataFrame) -> tuple[str, str, float]:
