@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink import _core
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_tables, progress_bar
 from halfwink.cli.results import NO_FIGURE, FigureOptions, save
@@ -84,13 +83,13 @@ def advise(
 
 def _figure(found: fabric_advice.CircuitAdvice) -> Figure:
     """Returns energy against time for print; its caption is the answer."""
-    from halfwink.report.figures import Figure
+    from halfwink.report.figures import Figure, modelled
 
     on = ", ".join(found.runs["machine"].unique(maintain_order=True))
     answers = "; ".join(found.answers())
     line = "Dashed: techniques that no other beats in both."
     answers = f"{answers[0].upper()}{answers[1:]}. {line}"
-    caption = f"{found.workload} on {on}. {answers} Modelled by halfwink {_core.__version__}."
+    caption = modelled(f"{found.workload} on {on}. {answers}")
     return Figure(lambda size, font, _: found.drawn(size, font), caption)
 
 

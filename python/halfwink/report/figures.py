@@ -67,7 +67,7 @@ STYLES = {
 
 
 #: Stands in the caption of a chart that has them.
-BARS = "Bars: 95 % intervals. "
+BARS = "Bars: 95 % intervals."
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
         return Figure(
             lambda size, _, columns: sized(charts.study_plot(results, plot), size, columns),
             # Charts of studies have no bars.
-            f"{plot['title']}. {caption.replace(BARS, '')}",
+            f"{plot['title']}. {caption.replace(f' {BARS}', '')}",
         )
     if is_along_load(results):
         return Figure(
@@ -118,16 +118,20 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
 def of_chart(chart: Any, caption: str) -> Figure:
     """Returns the figure of a chart for the screen; its names of points go, for they were placed
     for another size."""
-    caption = f"{caption} Modelled by halfwink {_core.__version__}."
-    return Figure(lambda size, _, columns: sized(chart, size, columns), caption)
+    return Figure(lambda size, _, columns: sized(chart, size, columns), modelled(caption))
+
+
+def modelled(caption: str) -> str:
+    """Returns a caption with where its numbers come from."""
+    return f"{caption} Modelled by halfwink {_core.__version__}."
 
 
 def _caption(results: Results) -> str:
     runs = results.runs
     of = ", ".join(runs["workload"].unique(maintain_order=True))
     on = ", ".join(runs["machine"].unique(maintain_order=True))
-    bars = BARS if any(n.endswith("_low_us") for n in runs.columns) else ""
-    return f"{of} on {on}. {bars}Modelled by halfwink {_core.__version__}."
+    bars = f" {BARS}" if any(n.endswith("_low_us") for n in runs.columns) else ""
+    return modelled(f"{of} on {on}.{bars}")
 
 
 def sized(chart: Any, size: tuple[int, int], columns: int) -> alt.TopLevelMixin:

@@ -9,8 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from halfwink import _core
-from halfwink.report.figures import Figure
+from halfwink.report.figures import Figure, modelled
 from halfwink.report.gallery_chart import INK
 from halfwink.report.palette import DASHES, PARTS, SHAPES, TECHNIQUES
 
@@ -67,18 +66,13 @@ def steps(table: pl.DataFrame, machine: str) -> Figure:
     )
 
     def draw(size: tuple[int, int], font: float, _columns: int) -> Any:
-        base = alt.Chart().encode(y=alt.Y("step:N", sort=rows["step"].to_list(), title=None))
-        bars = base.mark_bar(color=PARTS[0], height={"band": 0.6}).encode(
-            x=alt.X("time_us:Q", title="loading a set, simulated us", axis=alt.Axis(tickCount=4))
-        )
-        strokes = base.mark_tick(color=INK, thickness=1.2, size=1.4 * font)
-        drawn = alt.layer(bars, strokes.encode(x="without_us:Q"), data=rows)
-        height = round(BAR * font * rows.height)
-        return drawn.properties(width=size[0], height=height, title=_title(title, size[0], font))
+        across = (size[0], font)
+        drawn = _bars(rows, ("step", "time_us", "without_us"), "loading a set", across)
+        return drawn.properties(title=_title(title, *across))
 
     marks = "Bars: with the steps down to this one; strokes: with all steps but this one."
     caption = f"{title}: {machine}, simulated. {marks}"
-    return Figure(draw, f"{caption} Modelled by halfwink {_core.__version__}.")
+    return Figure(draw, modelled(caption))
 
 
 def deadline(table: pl.DataFrame, machine: str) -> Figure:
@@ -107,16 +101,14 @@ def deadline(table: pl.DataFrame, machine: str) -> Figure:
         points = base.mark_point(filled=True, size=30).encode(
             shape=alt.Shape("late:N", title=None, scale=marks)
         )
-        order = rows["workload"].unique(maintain_order=True).to_list()
-        panels = min(columns, len(order))
         drawn = alt.layer(lines, points, data=rows).properties(width=size[0], height=size[1])
-        panel = alt.Facet("workload:N", title=None, sort=order)
-        faceted = drawn.facet(facet=panel, columns=columns).resolve_scale(y="independent")
-        return faceted.properties(title=_title(title, panels * size[0], font))
+        across = size[0] * min(columns, rows["workload"].n_unique())
+        faceted = _by_workload(drawn, rows, columns).resolve_scale(y="independent")
+        return faceted.properties(title=_title(title, across, font))
 
     where = f"{machine}, simulated, a wake-up of {wake_us:g} us"
     caption = f"{title}: {where}. Gain: against cold caches."
-    return Figure(draw, f"{caption} Modelled by halfwink {_core.__version__}.")
+    return Figure(draw, modelled(caption))
 
 
 def _kept(rows: pl.DataFrame) -> str:
@@ -129,9 +121,7 @@ def _kept(rows: pl.DataFrame) -> str:
     )
     told: list[str] = []
     for way in LATE.values():
-        kept = [round(share) for share in shares.filter(pl.col("late") == way)["kept"]]
-        low, high = min(kept), max(kept)
-        share = f"{low} %" if low == high else f"{low} to {high} %"
+        share = _span(shares.filter(pl.col("late") == way)["kept"].to_list())
         told.append(f"{share} of its gain by {way}" if not told else f"{share} by {way}")
     return f"Announced {lead:g} us ahead, preheating keeps {', '.join(told)}"
 
@@ -141,11 +131,15 @@ def answer(*gone: float | None) -> str:
     known = [share for share in gone if share is not None]
     if not known:
         return "Cold caches cost these requests nothing"
-    low, high = round(min(known)), round(max(known))
-    if high < LEAST_PCT:
+    if round(max(known)) < LEAST_PCT:
         return "Preheating removes nothing of what cold caches cost"
-    share = f"{high} %" if low == high else f"{low} to {high} %"
-    return f"Preheating removes {share} of what cold caches cost"
+    return f"Preheating removes {_span(known)} of what cold caches cost"
+
+
+def _span(shares: list[float]) -> str:
+    """Returns the least and the largest of some shares in per cent, as one if they round alike."""
+    low, high = round(min(shares)), round(max(shares))
+    return f"{high} %" if low == high else f"{low} to {high} %"
 
 
 def _figure(rows: pl.DataFrame, title: str, where: str) -> Figure:
@@ -153,31 +147,44 @@ def _figure(rows: pl.DataFrame, title: str, where: str) -> Figure:
         return _chart(rows, title, (size[0], font), columns)
 
     caption = f"{title}: {where}. Bars: mean response; strokes: 99th percentile."
-    return Figure(draw, f"{caption} Modelled by halfwink {_core.__version__}.")
+    return Figure(draw, modelled(caption))
 
 
 def _chart(
     rows: pl.DataFrame, title: str, size: tuple[int, float], columns: int
 ) -> alt.TopLevelMixin:
     width, font = size
-    modes = rows["mode"].unique(maintain_order=True).to_list()
-    base = alt.Chart().encode(y=alt.Y("mode:N", sort=modes, title=None))
-    bars = base.mark_bar(color=PARTS[0], height={"band": 0.6}).encode(
-        x=alt.X("mean_us:Q", title="response, simulated us", axis=alt.Axis(tickCount=4))
-    )
-    strokes = base.mark_tick(color=INK, thickness=1.2, size=1.4 * font).encode(x=alt.X("p99_us:Q"))
-    drawn = alt.layer(bars, strokes, data=rows).properties(
-        width=width, height=round(BAR * font * len(modes))
-    )
+    drawn = _bars(rows, ("mode", "mean_us", "p99_us"), "response", size)
     across = width * (columns if "workload" in rows.columns else 1)
     said = _title(title, across, font)
     if "workload" not in rows.columns:
         return drawn.properties(title=said)
-    panel = alt.Facet(
-        "workload:N", title=None, sort=rows["workload"].unique(maintain_order=True).to_list()
-    )
-    faceted = drawn.facet(facet=panel, columns=columns).resolve_scale(x="independent")
+    faceted = _by_workload(drawn, rows, columns).resolve_scale(x="independent")
     return faceted.properties(title=said)
+
+
+def _bars(
+    rows: pl.DataFrame, names: tuple[str, str, str], what: str, size: tuple[int, float]
+) -> Any:
+    """Returns a bar for each label, and a stroke: the columns of labels, bars and strokes, what the
+    times are of, and the width and size of font."""
+    label, bar, stroke = names
+    width, font = size
+    order = rows[label].unique(maintain_order=True).to_list()
+    base = alt.Chart().encode(y=alt.Y(f"{label}:N", sort=order, title=None))
+    bars = base.mark_bar(color=PARTS[0], height={"band": 0.6}).encode(
+        x=alt.X(f"{bar}:Q", title=f"{what}, simulated us", axis=alt.Axis(tickCount=4))
+    )
+    strokes = base.mark_tick(color=INK, thickness=1.2, size=1.4 * font)
+    drawn = alt.layer(bars, strokes.encode(x=alt.X(f"{stroke}:Q")), data=rows)
+    return drawn.properties(width=width, height=round(BAR * font * len(order)))
+
+
+def _by_workload(drawn: Any, rows: pl.DataFrame, columns: int) -> Any:
+    """Returns a panel for each workload, so many in a row."""
+    order = rows["workload"].unique(maintain_order=True).to_list()
+    panel = alt.Facet("workload:N", title=None, sort=order)
+    return drawn.facet(facet=panel, columns=columns)
 
 
 def _title(text: str, across: float, font: float) -> alt.TitleParams:
