@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use halfwink_study::{Control, Job, Library, Table, Value};
+use halfwink_study::{Control, Job, Table, Value};
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ fn record(world: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
     let mut all: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
-    let library = Library::new(folder.join("../.."));
+    let library = crate::library();
     for entry in all.values_mut().filter(|entry| entry["job"]["world"] == world) {
         let job: Job = serde_json::from_value(entry["job"].clone()).unwrap();
         let tables = job.prepare(&library).unwrap().run(&Control::default()).unwrap();
@@ -101,7 +101,7 @@ fn runs_of_every_world_give_what_is_on_record() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
     let recorded: BTreeMap<String, Golden> = serde_json::from_str(&text).unwrap();
-    let library = Library::new(folder.join("../.."));
+    let library = crate::library();
     let mut worlds: Vec<&str> = Vec::new();
     let mut intervals: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (name, golden) in &recorded {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use halfwink_engine::Input;
-use halfwink_study::{Class, Compute, Library, PublishedWork, Target};
+use halfwink_study::{Class, Compute, PublishedWork, Target};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -64,7 +64,7 @@ fn held_out_targets_use_nothing_calibrated() {
     let mut calibrated = Vec::new();
     calibrated_below(&Path::new(ROOT).join("machines"), &mut calibrated);
     assert!(calibrated.iter().any(|key| key == "wake.handler_us"), "{calibrated:?}");
-    let targets = Library::new(ROOT).targets().unwrap();
+    let targets = crate::library().targets().unwrap();
     assert!(targets.iter().any(|t| t.held_out && t.compute.is_some()));
     let objections: Vec<_> = targets.iter().filter_map(|t| objection(t, &calibrated)).collect();
     assert!(objections.is_empty(), "{}", objections.join("\n"));
@@ -111,7 +111,7 @@ const CLOSED_FORMS: [&str; 7] = [
 /// target reads one that was fitted.
 #[test]
 fn what_was_given_is_no_prediction() {
-    let targets = Library::new(ROOT).targets().unwrap();
+    let targets = crate::library().targets().unwrap();
     let is_given = |target: &Target| {
         target.compute.as_ref().is_some_and(|c| c.calibrated)
             || matches!(target.class, Class::Arithmetic | Class::Input)
