@@ -130,8 +130,7 @@ fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {
 /// # Errors
 /// The file, the line and what was expected.
 pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
-    described(library, path)?;
-    live::Config::verify(path).map_err(Error::input)
+    described(library, path)?.config.verify(path).map_err(Error::input)
 }
 
 impl Steer {

@@ -334,21 +334,20 @@ impl Config {
         Ok(())
     }
 
-    /// Reads a description, and checks that the interfaces of its machines' power answer.
+    /// Checks that the interfaces of its machines' power answer.
     ///
     /// # Errors
-    /// As [`Config::read`]; the machine, and why its power state is not known.
-    pub fn verify(path: &Path) -> Result<(), InputError> {
-        let input = read(path)?;
-        let config = Config::read(path)?;
+    /// The machine's line in the file that it was read from, and why its power state is not known.
+    pub fn verify(&self, path: &Path) -> Result<(), InputError> {
+        let at = |key: &str, why: &dyn std::fmt::Display| match read(path) {
+            Ok(input) => input.error_at_key(key, &why.to_string()),
+            Err(error) => error,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| input.error_at_key("machines", &e.to_string()))?;
-        for (key, power) in config.ways() {
-            runtime
-                .block_on(power.verify())
-                .map_err(|why| input.error_at_key(&key, &why.to_string()))?;
-        }
-        Ok(())
+        let runtime = runtime.map_err(|e| at("machines", &e))?;
+        self.ways().try_for_each(|(key, power)| {
+            runtime.block_on(power.verify()).map_err(|why| at(&key, &why))
+        })
     }
 
     /// Reads a description from a text; files that it names are relative to `folder`.
