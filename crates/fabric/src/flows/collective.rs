@@ -114,7 +114,7 @@ fn tree(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     for place in 1..n {
         let parent = (place - 1) / 2;
         let down = traffic.add(members.flow(parent, place, members.bytes), &received[parent]);
-        // What it waited for before is behind the flow from its parent, which waited for the root.
+        // The flow from its parent waited for the root, and so for all that it waited for itself.
         received[place] = vec![down];
     }
     received

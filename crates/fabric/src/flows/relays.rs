@@ -21,8 +21,8 @@ impl World<'_> {
                 Some(left) => left,
                 None => day - self.backlog(from, between),
             };
-            // What waits there for the same receiver has the circuit first, so that relayed bytes
-            // fit behind it.
+            // Bytes that wait there for the same receiver have the circuit first, so that relayed
+            // ones have to fit behind them.
             let room = (day - self.backlog(between, to)).min(left);
             let sent = if room >= 1.0 { self.relay(plane, (from, between, to), room) } else { 0.0 };
             self.left_over[from] = Some(left - sent);

@@ -170,7 +170,7 @@ impl Driver<'_> {
                         Again::Once => !std::mem::replace(&mut has_renewed, true),
                         Again::Soon | Again::After(_) => failed < TRIES,
                     };
-                    // Who has no descriptors left waits for them elsewhere.
+                    // The keeper repeats a change that lacked descriptors; here it would fail.
                     if !may || matches!(why, Unwell::Short(_)) {
                         return Err(why);
                     }

@@ -314,7 +314,7 @@ fn a_deployment_is_scaled_to_zero_and_back() {
     assert!(seen.iter().all(|request| request.contains("Authorization: Bearer abc.def\r\n")));
 
     let script = Script::new(vec![
-        // Its last pod ends still: that need not be waited for.
+        // Its last pod is still ending. A scale-up does not wait for that.
         (DEPLOYMENT, deployment(0, r#""replicas": 1"#)),
         (SCALE, scale(9, "")),
         (PUT, scale(10, r#""replicas": 3"#)),

@@ -173,7 +173,7 @@ impl Endpoint {
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         match stream {
             Ok(stream) => Ok(Box::new(stream)),
-            // What it says of a certificate is an error of the system's kind for wrong data.
+            // TLS reports a certificate that it does not trust as wrong data.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 Err(Fault::lasting(format!("{}: {error}", self.address)))
             }

@@ -48,7 +48,7 @@ impl Ipmi {
         let (bmc, port) = (self.bmc.to_string(), self.port.to_string());
         let file = self.password_file.to_string_lossy();
         let mut all = words(&["ipmitool", "-I", "lanplus", "-H", &bmc, "-p", &port]);
-        // Of its own attempts two, a second apart: the rest is the driver's.
+        // Its own attempts are kept to two, a second apart, since the driver repeats steps itself.
         all.extend(words(&["-U", &self.user, "-f", &file, "-N", "1", "-R", "2"]));
         if let Some(cipher) = self.cipher {
             all.extend(words(&["-C", &cipher.to_string()]));

@@ -217,7 +217,7 @@ impl Power {
     /// Checks what this machine has of what it needs: programs, and files that can be read.
     ///
     /// # Errors
-    /// What is missing, in one line.
+    /// A program or a file is missing, or cannot be used; in one line.
     pub(super) fn check_parts(&self) -> Result<(), String> {
         // A program that is missing would be found at the first sleep only.
         if let Some(program) = self.programs().into_iter().find(|program| !can_run(program)) {
@@ -259,7 +259,7 @@ impl Power {
     /// # Errors
     /// Why not, in one line.
     pub(super) async fn verify(&self) -> Result<(), Unwell> {
-        // Who cannot be asked cannot be switched: credentials are the same for both.
+        // Queries and changes have the same credentials, so one that answers can be switched.
         self.state().await.transpose()?;
         let Power::Redfish(redfish) = self else { return Ok(()) };
         in_time(redfish.verify()).await
