@@ -117,6 +117,7 @@ cross: $(VENV)/.tools
 	@PATH="$(abspath $(BIN)):$$PATH" tools/cross.sh
 
 check: $(VENV)/.tools
+	@$(BIN)/python tools/test_table.py --check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	@cargo metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 > /dev/null

@@ -17,18 +17,6 @@ PAGE = ROOT / "docs/testing.md"
 BEGIN, END = "<!-- tests: written by `make tables` -->", "<!-- end of tests -->"
 
 
-def crates() -> list[str]:
-    """Returns a row for each crate that has tests."""
-    rows = ["| crate | what it holds | tests |", "|---|---|---|"]
-    for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
-        package = tomllib.loads(manifest.read_text())["package"]
-        sources = "".join(path.read_text() for path in sorted(manifest.parent.rglob("*.rs")))
-        count = len(re.findall(r"#\[test\]", sources))
-        if count:
-            rows.append(f"| {manifest.parent.name} | {package['description']} | {count} |")
-    return rows
-
-
 def files() -> list[str]:
     """Returns a row for each file of Python's tests."""
     tests = ROOT / "python/tests"
@@ -54,7 +42,7 @@ def parts() -> list[str]:
 
 def main() -> int:
     """Writes the page, or says where it differs."""
-    tables = "\n\n".join("\n".join(rows) for rows in (parts(), files(), crates()))
+    tables = "\n\n".join("\n".join(rows) for rows in (parts(), files()))
     old = PAGE.read_text()
     start, end = old.index(BEGIN) + len(BEGIN), old.index(END)
     new = f"{old[:start]}\n\n{tables}\n\n{old[end:]}"
