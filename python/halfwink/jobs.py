@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.idle_table import expanded
 from halfwink.library import library
 
 if TYPE_CHECKING:
@@ -28,17 +27,16 @@ AT_ONCE = 4096
 
 
 def pairs(values: Settings | Iterable[tuple[str, object]] | None) -> Pairs:
-    """Values to set as they are written on a command line; true and false as in TOML. The kernel
-    parameter ``intel_idle.table`` stands for the values of idle states that it changes.
+    """Values to set as they are written on a command line; true and false as in TOML.
 
     Raises:
-        HalfwinkError: no mapping from paths to values, or not the text that the kernel reads.
+        HalfwinkError: no mapping from paths to values.
     """
     try:
         items = dict(values or ()).items()
     except (TypeError, ValueError):
         raise HalfwinkError(f"{values!r}: expected a mapping, {{'path': value}}") from None
-    return tuple(one for path, value in items for one in expanded(path, _written(value)))
+    return tuple((path, _written(value)) for path, value in items)
 
 
 def _written(value: object) -> str:

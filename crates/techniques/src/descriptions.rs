@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use halfwink_engine::{Input, Template};
 use halfwink_inputs::{Budget, InputError};
 
-use crate::Error;
+use crate::{kernel_table, Error};
 
 /// Parsed files, with the size and time that each had.
 type Parsed = HashMap<PathBuf, (Stamp, Arc<Template>)>;
@@ -91,8 +91,9 @@ impl Descriptions {
         Err(Error::unknown(what, name, known.iter().map(String::as_str)))
     }
 
-    /// Reads a description and sets values (path, value). It must not contain what is `moved`:
-    /// parameters of techniques that machines had once; the error says what to write now.
+    /// Reads a description and sets values (path, value), where the kernel parameter
+    /// `intel_idle.table` stands for what it changes. The description must not contain what is
+    /// `moved`: parameters of techniques that machines had once; the error says what to write now.
     ///
     /// # Errors
     /// The file cannot be read, is no TOML, or has no such value.
@@ -108,7 +109,11 @@ impl Descriptions {
                 format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
             return Err(template.input().error_at_key(path, &message).into());
         }
-        Ok(template.with(values.into_iter().map(|(path, value)| (path, value.as_str())))?)
+        let mut expanded = Vec::new();
+        for (path, value) in values {
+            expanded.extend(kernel_table::expanded(path, value)?);
+        }
+        Ok(template.with(expanded.iter().map(|(path, value)| (path.as_str(), value.as_str())))?)
     }
 
     /// Parses a description, or returns it as parsed before.

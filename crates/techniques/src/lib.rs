@@ -24,6 +24,7 @@ mod context;
 mod descriptions;
 mod error;
 mod file_name;
+mod kernel_table;
 mod list;
 pub mod node;
 mod parameter;

@@ -237,7 +237,8 @@ def _node_values() -> frozenset[str]:
     """Returns the first names of all values that can be set of a server of today."""
     machine = root() / f"machines/{NODE}/{default_machine(NODE)}.toml"
     options = {option["name"] for option in declared(NODE)["options"]}
-    return frozenset(tomllib.loads(machine.read_text())) | options
+    # The kernel's parameter `intel_idle.table` stands for values of `idle_states`.
+    return frozenset(tomllib.loads(machine.read_text())) | options | {"intel_idle"}
 
 
 def usual_loads(workloads: Sequence[str], world: str) -> Sequence[str]:

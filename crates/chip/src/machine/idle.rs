@@ -49,6 +49,10 @@ pub struct IdleState {
     /// Time from the interrupt until the core runs, in microseconds, as silicon has it. Without it,
     /// as the governor is told.
     pub wake_us: Option<WakeTime>,
+    /// Time in it, beyond its exit, after which it and C1 have taken the same energy, in
+    /// microseconds. Without it, what lies between the exit and the residency that a governor is
+    /// told.
+    pub break_even_us: Option<f64>,
     /// Power of the core and its private caches in it, in watts. Polling and C1 take the power
     /// that `power.core` says.
     pub core_w: Option<f64>,
@@ -89,6 +93,14 @@ impl IdleState {
     #[must_use]
     pub fn wakes_us(&self) -> [f64; 2] {
         self.wake_us.map_or([self.exit_us, self.exit_us], |wake| wake.ends())
+    }
+
+    /// Time in it, beyond its exit, after which it and C1 have taken the same energy, in
+    /// microseconds.
+    #[must_use]
+    pub fn break_even_us(&self) -> f64 {
+        let told = || (self.residency_us - self.exit_us).max(0.0);
+        self.break_even_us.unwrap_or_else(told)
     }
 
     /// Watts of a state deeper than C1.
@@ -216,13 +228,11 @@ impl Machine {
         }
     }
 
-    /// Energy of one round trip to an idle state beside what it takes while it lasts.
-    ///
-    /// The table's residency is where a stay pays for itself, against C1 (assumption: governors are
-    /// told of no other reason).
+    /// Energy of one round trip to an idle state beside what it takes while it lasts: what a stay
+    /// saves against C1 until it breaks even.
     pub(crate) fn rest_wake_energy(&self, state: &IdleState) -> Energy {
-        let off_us = (state.residency_us - state.exit_us).max(0.0);
-        Energy::from_pj((self.power.core.leakage_w - state.core_w()) * off_us * 1e6)
+        let saved_w = self.power.core.leakage_w - state.core_w();
+        Energy::from_pj(saved_w * state.break_even_us() * 1e6)
     }
 
     /// The name of a core's state in ledgers.
@@ -316,7 +326,7 @@ fn impossible_state(state: &IdleState, power: &PowerSpec) -> Option<String> {
     }
     let leakage = power.core.leakage_w;
     let [least, most] = state.wakes_us();
-    let times = [state.exit_us, state.residency_us, least, most];
+    let times = [state.exit_us, state.residency_us, least, most, state.break_even_us()];
     if times.iter().any(|us| !(0.0..=1e6).contains(us)) || least > most {
         return Some("expected times of 0 to 1e6 us, and least before most".into());
     }

@@ -89,6 +89,29 @@ fn a_state_wakes_as_silicon_does_beyond_c1_and_takes_what_its_table_says() {
 }
 
 #[test]
+fn what_a_governor_is_told_leaves_time_and_energy_of_a_wake_up_as_silicon_has_them() {
+    let played = |told_us: [f64; 2], break_even_us| {
+        let mut machine = resting("c6");
+        let state = machine.idle_states.iter_mut().find(|state| state.name == "c6").unwrap();
+        [state.exit_us, state.residency_us] = told_us;
+        state.break_even_us = break_even_us;
+        rest(&machine, 2, vec![halted_for(50_000)])
+    };
+    let as_it_is = played([10.0, 30.0], Some(20.0));
+    let told_more = played([25.0, 900.0], Some(20.0));
+    assert_eq!(as_it_is.duration, told_more.duration);
+    assert_eq!(as_it_is.books.energy_where(|_| true), told_more.books.energy_where(|_| true));
+    // Where the machine says nothing of it, it lies between exit and residency.
+    assert_eq!(
+        played([10.0, 30.0], None).books.energy_where(|_| true),
+        as_it_is.books.energy_where(|_| true)
+    );
+    let dearer = played([10.0, 30.0], Some(21.0)).books.energy_where(|_| true);
+    // One microsecond more of the 0.9 W that the state saves.
+    assert_eq!(dearer, as_it_is.books.energy_where(|_| true) + Energy::from_pj(0.9e6));
+}
+
+#[test]
 fn wake_times_are_drawn_by_the_seed() {
     let late = |seed: u64| {
         let mut machine = resting("c6");
@@ -195,6 +218,7 @@ fn states_that_cannot_be_are_named_with_their_line() {
         ("exit_us = 10.0", "exit_us = 0.0", "an exit of 0 us"),
         ("residency_us = 30.0", "residency_us = -3.0", "expected times of 0 to 1e6 us"),
         ("[4.0, 8.0]", "[8.0, 4.0]", "least before most"),
+        ("[4.0, 8.0]", "6.0\nbreak_even_us = -1.0", "expected times of 0 to 1e6 us"),
         ("core_w = 0.1", "core_w = 1.0", "which a core in C1 takes: 1 W"),
         ("residency_us = 1.0", "residency_us = 1.0\ncore_w = 0.5", "leave core_w out"),
         ("core_w = 0.1", "", "missing field `core_w`"),
