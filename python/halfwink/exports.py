@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 
 #: As `typing` has it, which takes longer to import than all else that is here.
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ def lazily(
     package: str, homes: Mapping[str, str], spelled: Mapping[str, str] | None = None
 ) -> Callable[[str], Any]:
     """Returns the `__getattr__` of a package whose names are imported when they are first used.
+    Functions look at the types of their arguments (`halfwink.checked`).
 
     Args:
         package: name of the package.
@@ -25,11 +27,21 @@ def lazily(
         spelled: names that their modules spell otherwise.
     """
     spelled = spelled or {}
+    handed: dict[FunctionType, Any] = {}
 
     def found(name: str) -> Any:
         home = homes.get(name)
         if home is not None:
-            return getattr(import_module(f"halfwink.{home}"), spelled.get(name, name))
+            value = getattr(import_module(f"halfwink.{home}"), spelled.get(name, name))
+            if not isinstance(value, FunctionType):
+                return value
+            from halfwink.checked import checked
+
+            if value not in handed:
+                handed[value] = checked(value, name)
+                # Pickled by where it is found, and one object each time.
+                handed[value].__module__, handed[value].__qualname__ = package, name
+            return handed[value]
         error = f"module '{package}' has no attribute '{name}'"
         raise AttributeError(error + _elsewhere(package, name), name=name)
 

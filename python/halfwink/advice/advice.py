@@ -27,6 +27,7 @@ from halfwink.advice.composition_search import (
     needs_at_most,
 )
 from halfwink.advice.verification import write_prediction
+from halfwink.checked import checked
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
@@ -99,6 +100,7 @@ class Advice:
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
+    @checked
     def commit(self, path: Path | str) -> str:
         """Writes what meters of a server should show under ``menu`` and under ``today``, for
         `halfwink.verify`, with the time and a digest, which it returns.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from halfwink.checked import checked
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, make_folder, place, write_whole
 from halfwink.jobs import Job, Pairs, Planned
@@ -104,10 +105,12 @@ class Results:
         """Seconds and joules by run, component, state, mode and cause."""
         return self.tables["ledger"]
 
+    @checked
     def has(self, name: str) -> bool:
         """Returns whether the world has this table and the runs filled it."""
         return name in self.tables and not self.tables[name].is_empty()
 
+    @checked
     def named(self, name: str) -> pl.DataFrame:
         """Returns a table by its name.
 
@@ -132,6 +135,7 @@ class Results:
         known = [name for name in limits if name in runs.columns and runs[name].count() > 0]
         return runs.select(*IDENTITY, *shown, *known)
 
+    @checked
     def to_pandas(self, table: str = RUN) -> Any:
         """Returns a table as a ``pandas.DataFrame``.
 
@@ -159,6 +163,7 @@ class Results:
 
         return verdict(self)
 
+    @checked
     def against(self, before: Results) -> Changes:
         """Returns what changed against another run of the same workloads and techniques.
 
@@ -180,6 +185,7 @@ class Results:
 
         return savings(self)
 
+    @checked
     def query(self, sql: str) -> pl.DataFrame:
         """Queries the tables by their names, and ``runs``, in SQL.
 
@@ -198,8 +204,10 @@ class Results:
                 said += f"; there are: {', '.join(sorted(tables))}"
             raise HalfwinkError(f"SQL: {said}") from error
 
-    def write(self, folder: Place) -> None:
+    @checked
+    def write(self, folder: Place | str) -> None:
         """Writes each table as NAME.parquet, the runs as results.parquet; raises OSError."""
+        folder = place(folder)
         make_folder(folder)
         for name, frame in self.tables.items():
             # Through memory, since the library's own complaint about a full disk is unreadable.

@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from halfwink import _core
+from halfwink.checked import checked
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 from halfwink.jobs import Job
 from halfwink.results.store import Tables
@@ -162,6 +163,7 @@ class Pool:
     finished tables travel; the pool stays the caller's, who closes it.
     """
 
+    @checked
     def __init__(self, pool: Any, workers: int | None = None) -> None:
         """Runs jobs on ``pool``, of which so many run at once: unless said, as many as it tells, or
         as this machine has processors.
@@ -321,6 +323,7 @@ class Dask(Pool):
     then cancels jobs without a client.
     """
 
+    @checked
     def __init__(self, address: str | None = None, *, client: Any = None) -> None:
         """Connects to a scheduler, as ``tcp://HOST:PORT``; without one, starts a cluster of a
         worker process for each processor of this machine, which ends with this process.
