@@ -125,6 +125,16 @@ def test_a_pool_whose_process_dies_says_so_and_keeps_what_was_finished(tmp_path:
     assert len(kept(tmp_path)) == 2
 
 
+def test_a_pool_that_was_shut_down_says_so_in_one_line(tmp_path: Path):
+    workers = ThreadPoolExecutor(1)
+    workers.shutdown()
+    with pytest.raises(RunError) as error:
+        run_jobs(TWELVE, RunStore(tmp_path), executor=workers)
+    line = str(error.value)
+    assert "cannot schedule new futures after shutdown; finished runs are kept" in line
+    assert "\n" not in line
+
+
 class Elsewhere(ThreadPoolExecutor):
     """Workers that find another job under the same names, as other versions do."""
 

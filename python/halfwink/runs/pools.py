@@ -240,7 +240,11 @@ class Pool:
             tell_s = TELL_S * max(1.0, workers / TELLERS)
             for share in islice(waiting, max(0, AHEAD * workers - len(pending))):
                 ticket = secrets.token_hex(8)
-                future = self._submit([job for _, job in share], line, ticket, tell_s)
+                try:
+                    future = self._submit([job for _, job in share], line, ticket, tell_s)
+                except RuntimeError as error:
+                    # A pool that was shut down, or whose processes have died.
+                    raise RunError(f"{self.name}: {self._why(error)}; {GO_ON}") from error
                 pending[ticket] = future, share
                 future.add_done_callback(partial(_put, ready, ticket))
 
