@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import halfwink as hw
 from halfwink.errors import HalfwinkError
 from halfwink.models.preheat import simulate
 
@@ -41,3 +42,11 @@ def test_wrong_use_is_one_line() -> None:
         assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1), words
     with pytest.raises(HalfwinkError, match="expected 1 or more"):
         simulate("nginx", training=0)
+
+
+def test_of_an_experiment_only_the_tables_that_are_named_are_played() -> None:
+    found = hw.experiment("preheat/odroid-xu3", only=["preheat_steps", "preheat_facts"])
+    assert list(found) == ["preheat_steps", "preheat_facts"]
+    assert found["preheat_steps"]["step"].n_unique() > 3
+    with pytest.raises(HalfwinkError, match="unknown table `preheat_step`"):
+        hw.experiment("preheat/odroid-xu3", only=["preheat_step"])

@@ -431,14 +431,15 @@ impl Library {
         found.into_iter().map(row).collect()
     }
 
-    /// Runs an experiment (`router/westmere`): tables by name.
+    /// Runs an experiment (`router/westmere`): tables by name, those named or all.
     fn experiment<'py>(
         &self,
         py: Python<'py>,
         name: &str,
         set: Vec<(String, String)>,
+        only: Vec<String>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| self.0.experiment(name, &set)).map_err(py_error)?;
+        let found = py.detach(|| self.0.experiment(name, &set, &only)).map_err(py_error)?;
         tables(py, found.iter().map(|(name, content)| (name.as_str(), content)))
     }
 

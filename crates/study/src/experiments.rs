@@ -23,12 +23,17 @@ pub struct Experiment {
 enum Run {
     /// On a described machine, of which values may be set.
     On(fn(&Library, &str, &Set) -> Result<Named, StudyError>),
+    /// On a described machine, table by table: those whose names are wanted.
+    Apart(fn(&Library, &str, &Set, &Wanted) -> Result<Named, StudyError>),
     /// On what its argument says.
     Of(fn(&Library, &str) -> Result<Named, StudyError>),
 }
 
 /// Values to set, by path.
 type Set = [(String, String)];
+
+/// Tells whether a table is wanted, by its name for SQL.
+type Wanted<'a> = dyn Fn(&str) -> bool + 'a;
 
 /// All experiments, in the order in which they are listed.
 pub static EXPERIMENTS: &[Experiment] = &[
@@ -105,8 +110,10 @@ pub static EXPERIMENTS: &[Experiment] = &[
         name: "preheat",
         argument: "a server that loses its caches",
         title: "the experiments on it: `preheat_services`, `preheat_steps`, `preheat_tail`, ...",
-        run: Run::On(|library, name, set| {
-            Ok(prefixed("preheat", library.preheat_machine(name, set)?.tables()?))
+        run: Run::Apart(|library, name, set, wanted| {
+            let machine = library.preheat_machine(name, set)?;
+            let tables = machine.tables(|table| wanted(&format!("preheat_{table}")))?;
+            Ok(prefixed("preheat", tables))
         }),
     },
     Experiment {
@@ -127,11 +134,24 @@ pub static EXPERIMENTS: &[Experiment] = &[
 
 impl Library {
     /// Runs an experiment: `router/westmere`, `predict`. Values of a described machine may be set,
-    /// behind its name (`router/westmere,power.c1_w=9`) or as pairs.
+    /// behind its name (`router/westmere,power.c1_w=9`) or as pairs. Of its tables, those `only`
+    /// are returned; all, if none is named.
     ///
     /// # Errors
-    /// If there is none of that name, it has no machine to set values of, or it fails.
-    pub fn experiment(&self, asked: &str, set: &Set) -> Result<Named, StudyError> {
+    /// If there is none of that name or no such table, it has no machine to set values of, or it
+    /// fails.
+    pub fn experiment(&self, asked: &str, set: &Set, only: &[String]) -> Result<Named, StudyError> {
+        let wanted = |table: &str| only.is_empty() || only.iter().any(|name| name == table);
+        let mut tables = self.all_tables(asked, set, &wanted)?;
+        let names = || tables.iter().map(|(name, _)| name.as_str());
+        if let Some(missing) = only.iter().find(|name| !names().any(|known| known == *name)) {
+            return Err(StudyError::unknown("table", missing, names()));
+        }
+        tables.retain(|(name, _)| wanted(name));
+        Ok(tables)
+    }
+
+    fn all_tables(&self, asked: &str, set: &Set, wanted: &Wanted) -> Result<Named, StudyError> {
         let (name, argument) = asked.split_once('/').unwrap_or((asked, ""));
         let known = || EXPERIMENTS.iter();
         let Some(found) = known().find(|e| e.name == name) else {
@@ -144,14 +164,16 @@ impl Library {
             let message = format!("experiment `{asked}`: expected {expected} behind `{name}/`");
             return Err(StudyError::Usage(message));
         }
+        // Pairs come behind the argument's own values, since the last value that is set at a path
+        // holds.
+        let whole = || {
+            let (machine, mut all) = settings(argument)?;
+            all.extend_from_slice(set);
+            Ok::<_, StudyError>((machine, all))
+        };
         match found.run {
-            // Pairs come behind the argument's own values, since the last value that is set at a
-            // path holds.
-            Run::On(run) => {
-                let (machine, mut all) = settings(argument)?;
-                all.extend_from_slice(set);
-                run(self, &machine, &all)
-            }
+            Run::On(run) => whole().and_then(|(machine, set)| run(self, &machine, &set)),
+            Run::Apart(run) => whole().and_then(|(machine, set)| run(self, &machine, &set, wanted)),
             Run::Of(run) if set.is_empty() => run(self, argument),
             Run::Of(_) => Err(StudyError::Usage(format!(
                 "experiment `{asked}`: `{}`: expected no values to set; it names no machine",
@@ -358,7 +380,7 @@ mod tests {
             "router/westmere",
             "hybrid/niccolini",
         ] {
-            for (name, table) in library.experiment(asked, &[]).unwrap() {
+            for (name, table) in library.experiment(asked, &[], &[]).unwrap() {
                 assert!(!table.columns.is_empty(), "{asked}: {name}");
             }
         }

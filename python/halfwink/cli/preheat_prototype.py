@@ -21,9 +21,9 @@ Machine = Annotated[str, Parameter(name=["-m", "--machine"])]
 MACHINE = "odroid-xu3"
 
 
-def _tables(machine: str, setting: list[str] | None) -> dict[str, pl.DataFrame]:
-    """All experiments on a server that loses its caches."""
-    return experiment(f"preheat/{machine}", set=dict(settings(setting)))
+def _tables(machine: str, setting: list[str] | None, *only: str) -> dict[str, pl.DataFrame]:
+    """Plays the experiments on a server that loses its caches which give these tables."""
+    return experiment(f"preheat/{machine}", only=only, set=dict(settings(setting)))
 
 
 def prototype(
@@ -45,7 +45,7 @@ def prototype(
         Print one JSON document.
     """
     figure.check()
-    tables = _tables(machine, setting)
+    tables = _tables(machine, setting, "preheat_services", "preheat_loads")
     columns = ["workload", "mode", "response_us", "p99_us", "misses", "cpi"]
     services = tables["preheat_services"].select(columns)
     shown = ["workload", "data_kib", "run_lines", "cost_us", "kib_per_us"]
@@ -82,7 +82,7 @@ def breakdown(
         Print one JSON document.
     """
     figure.check()
-    steps = _tables(machine, setting)["preheat_steps"]
+    steps = _tables(machine, setting, "preheat_steps")["preheat_steps"]
     columns = ["how", "step", "time_us", "factor", "reduction_pct", "data_kib"]
     if figure.plot is not None:
         from halfwink.report import preheat_charts
@@ -120,7 +120,7 @@ def deadline(
         Print one JSON document.
     """
     figure.check()
-    table = _tables(machine, setting)["preheat_deadline"]
+    table = _tables(machine, setting, "preheat_deadline")["preheat_deadline"]
     known = table["workload"].unique(maintain_order=True).to_list()
     if workload is not None and workload not in known:
         raise HalfwinkError(f"workload `{workload}`: expected one of {', '.join(known)}")

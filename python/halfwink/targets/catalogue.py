@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -65,6 +65,7 @@ def experiments() -> list[dict[str, Any]]:
 def experiment(
     name: str,
     *,
+    only: Sequence[str] = (),
     set: Settings | None = None,
     mutant: str | None = None,
     store: RunStore | None = None,
@@ -74,6 +75,8 @@ def experiment(
 
     Args:
         name: name such as ``router/westmere``; `halfwink list experiments`.
+        only: tables to return, all if none is named. Where tables are made one by one, as those of
+            ``preheat``, that takes less time.
         set: values of its machine to change, as ``{"power.c1_w": 9}``.
         mutant: change that breaks the machines (`halfwink.targets.mutation`).
         store: folder in which the tables are kept, and found again by the same build with the same
@@ -81,20 +84,26 @@ def experiment(
         fresh: compute again what is there.
 
     Raises:
-        HalfwinkError: there is none of that name, or a value is impossible.
+        HalfwinkError: there is none of that name, no such table, or a value is impossible.
         RunError: the experiment failed, or the store's disk is full.
     """
     values = pairs(set)
     if name in _OURS:
         if values:
             raise HalfwinkError(f"experiment `{name}`: expected no values to set")
-        return _OURS[name][1]()
+        return _chosen(_OURS[name][1](), only)
     if store is None:
-        return frames(library(mutant).experiment(name, values))
+        return frames(library(mutant).experiment(name, values, list(only)))
     key = _key([name, *map("=".join, values)], mutant)
     if fresh or not store.has(key):
-        store.save(key, library(mutant).experiment(name, values))
-    return frames(store.load(key))
+        store.save(key, library(mutant).experiment(name, values, []))
+    return _chosen(frames(store.load(key)), only)
+
+
+def _chosen(tables: dict[str, pl.DataFrame], only: Sequence[str]) -> dict[str, pl.DataFrame]:
+    if missing := [name for name in only if name not in tables]:
+        raise HalfwinkError(f"no table `{missing[0]}`; there are {', '.join(tables)}")
+    return {name: tables[name] for name in only or tables}
 
 
 def _key(asked: list[str], mutant: str | None) -> str:

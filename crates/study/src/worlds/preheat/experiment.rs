@@ -35,8 +35,8 @@ impl Measured {
     }
 }
 
-/// Some of the tables.
-type Part = fn(&PreheatInfo) -> Result<Tables, StudyError>;
+/// Tables that are made together, by their names.
+type Part = (&'static [&'static str], fn(&PreheatInfo) -> Result<Tables, StudyError>);
 
 /// A prototype with the estimates of its services.
 pub(super) struct Bench<'a> {
@@ -63,7 +63,8 @@ impl PreheatInfo {
         Bench { prototype, estimates }
     }
 
-    /// Everything that the targets ask, as tables by name.
+    /// Everything that the targets ask, as tables by name: those that are `wanted`, and what is
+    /// made together with them.
     ///
     /// | table | a row for |
     /// |---|---|
@@ -85,24 +86,23 @@ impl PreheatInfo {
     ///
     /// # Errors
     /// If a run's books do not balance.
-    pub fn tables(&self) -> Result<Tables, StudyError> {
-        let parts: [Part; 6] = [
-            |info| Ok(info.services()),
-            |info| {
-                Ok(vec![
-                    ("flushes", info.flushes()),
-                    ("steps", info.steps()),
-                    ("bandwidth", info.bandwidth()),
-                    ("facts", info.facts()),
-                ])
-            },
-            |info| Ok(info.set_tables()),
-            |info| Ok(vec![("tail", info.tail()), ("polled", info.polled())]),
-            |info| Ok(vec![("shared", info.shared()), ("deadline", info.deadline())]),
-            |info| Ok(vec![("energy", info.energy()?)]),
+    pub fn tables(&self, wanted: impl Fn(&str) -> bool) -> Result<Tables, StudyError> {
+        let mut parts: Vec<Part> = vec![
+            (&["services", "loads", "cdf"], |info| Ok(info.services())),
+            (&["flushes"], |info| Ok(vec![("flushes", info.flushes())])),
+            (&["steps"], |info| Ok(vec![("steps", info.steps())])),
+            (&["bandwidth"], |info| Ok(vec![("bandwidth", info.bandwidth())])),
+            (&["facts"], |info| Ok(vec![("facts", info.facts())])),
+            (&["sets", "restart", "lengths"], |info| Ok(info.set_tables())),
+            (&["tail"], |info| Ok(vec![("tail", info.tail())])),
+            (&["polled"], |info| Ok(vec![("polled", info.polled())])),
+            (&["shared"], |info| Ok(vec![("shared", info.shared())])),
+            (&["deadline"], |info| Ok(vec![("deadline", info.deadline())])),
+            (&["energy"], |info| Ok(vec![("energy", info.energy()?)])),
         ];
+        parts.retain(|(names, _)| names.iter().any(|name| wanted(name)));
         // Each part makes its own bench, so that none depends on which ran before.
-        let found = parallel(&parts, |part| part(self));
+        let found = parallel(&parts, |(_, part)| part(self));
         Ok(found.into_iter().collect::<Result<Vec<Tables>, StudyError>>()?.concat())
     }
 
