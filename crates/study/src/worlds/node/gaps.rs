@@ -336,7 +336,7 @@ enum Play {
     /// The best state of each gap.
     Best,
     /// A policy on the machine that a latency limit leaves.
-    Limit(f64, Choice, Machine),
+    Limit(f64, Choice, Box<Machine>),
 }
 
 impl Play {
@@ -358,7 +358,7 @@ impl Play {
         control.report(0).map_err(|_| StudyError::Interrupted)?;
         let (choice, machine) = match self {
             Play::Policy(choice) => (choice, machine),
-            Play::Limit(_, choice, machine) => (choice, machine),
+            Play::Limit(_, choice, machine) => (choice, machine.as_ref()),
             Play::Best => return Ok(Some(gaps::best(machine, recording))),
             Play::Recorded => {
                 let found = gaps::recorded(machine, recording, kernel);
@@ -398,10 +398,11 @@ fn plays(choices: Vec<Choice>, machine: &Machine) -> Result<Vec<Play>, StudyErro
     exits.insert(0, 0.0);
     let named = |name| Choice::parse("node", name).map_err(StudyError::Name);
     for limit in exits {
-        plays.push(match limit {
-            0.0 => Play::Limit(limit, named("always-on")?, machine.clone()),
-            _ => Play::Limit(limit, named(USUAL)?, limited(machine, limit, "the machine")?),
-        });
+        let (name, machine) = match limit {
+            0.0 => ("always-on", machine.clone()),
+            _ => (USUAL, limited(machine, limit, "the machine")?),
+        };
+        plays.push(Play::Limit(limit, named(name)?, Box::new(machine)));
     }
     Ok(plays)
 }
