@@ -29,7 +29,7 @@ struct Candidate {
 pub(super) struct Judge {
     /// Lengths between which each state of the machine is right.
     right: Vec<[Time; 2]>,
-    /// By number, so that of equal energies the shallowest state comes first.
+    /// States by number, so that of equal energies the shallowest comes first.
     candidates: Vec<Candidate>,
     waking: Power,
     /// Length up to which no energy exceeds a word.

@@ -327,11 +327,11 @@ fn read(file: &Path, any_bad: bool) -> Result<Recording, StudyError> {
     Ok(recording)
 }
 
-/// Something that is played in all gaps.
+/// A row to be played in all gaps.
 enum Play {
     /// A policy that was asked for, or the usual one.
     Policy(Choice),
-    /// What the kernel chose.
+    /// The states that the kernel chose.
     Recorded,
     /// The best state of each gap.
     Best,
