@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import block
 import comparison
@@ -281,17 +282,22 @@ def servers() -> list[Row]:
     return rows
 
 
+def benched(crate: str, bench: str) -> list[dict[str, Any]]:
+    """Lines of JSON that a benchmark of a crate prints."""
+    command = ["cargo", "bench", "--locked", "--quiet", "-p", f"halfwink-{crate}"]
+    command += ["--bench", bench]
+    done = subprocess.run(command, cwd=root(), capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 #: Million events a second that the engine's queue shall reach with so many pending.
 QUEUE_GOALS = {100: 30, 10_000: 10}
 
 
 def queue() -> list[Row]:
     """The event queue in the hold model, next to a heap of the standard library."""
-    command = ["cargo", "bench", "--locked", "--quiet", "-p", "halfwink-engine", "--bench", "queue"]
-    done = subprocess.run(command, cwd=root(), capture_output=True, text=True, check=True)
     rows: list[Row] = []
-    for line in done.stdout.splitlines():
-        found = json.loads(line)
+    for found in benched("engine", "queue"):
         pending, speed = found["pending"], found["ours"]
         references = [("binary heap, this run", found["standard"])]
         if pending in QUEUE_GOALS:
@@ -302,6 +308,26 @@ def queue() -> list[Row]:
     return rows
 
 
+#: Million recorded idle times a second that a policy shall play, and megabytes that shall be read.
+GAPS_GOAL, TEXT_GOAL = 10, 200
+
+
+def gaps() -> list[Row]:
+    """Recorded idle times: policies that are played in them, and readers of their text."""
+    rows: list[Row] = []
+    for found in benched("node", "gaps"):
+        ours, limit = found["ours"], found["limit"]
+        if "policy" in found:
+            what, unit, goal = f"play {found['policy']}", "M gaps/s", GAPS_GOAL
+            against = "read once, this run"
+        else:
+            what, unit, goal = f"read {found['format']}", "MB/s", TEXT_GOAL
+            against = "lines alone, this run"
+        rows.append(Row(what, ours, unit, "goal", goal, ours / goal))
+        rows.append(Row(what, ours, unit, against, limit, ours / limit))
+    return rows
+
+
 #: Milliseconds in which 100,000 lines shall be sorted, intersected and encoded, all together.
 LINE_SETS_GOAL_MS = 5
 OTHER_SETS = [("BTreeSet", "standard"), ("Roaring bitmap", "roaring")]
@@ -309,10 +335,7 @@ OTHER_SETS = [("BTreeSet", "standard"), ("Roaring bitmap", "roaring")]
 
 def line_sets() -> list[Row]:
     """Working sets of 100,000 lines, next to other ways to keep them."""
-    command = ["cargo", "bench", "--locked", "--quiet", "-p", "halfwink-policy"]
-    command += ["--bench", "line_sets"]
-    done = subprocess.run(command, cwd=root(), capture_output=True, text=True, check=True)
-    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    steps = benched("policy", "line_sets")
     rows: list[Row] = []
     for found in steps:
         ours = found["ours"]
@@ -502,6 +525,7 @@ def main() -> None:
             ("Rules for a second level (user CPU time)", segregation),
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),
+            ("Recorded idle times (time on a CPU)", gaps),
             ("I/Os through a storage stack (user CPU time)", storage),
             ("Event queue: the earliest out, a later one in", queue),
             ("Sets of cache lines", line_sets),

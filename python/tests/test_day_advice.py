@@ -194,6 +194,9 @@ def test_the_answer_says_what_its_tables_say(fleet: DayAdvice):
     assert any("All of it is modelled" in line for line in fleet.sentences)
     assert fleet.asleep
     assert fleet.linux_asleep
+    asleep = mean(fleet.steps["asleep_fleet_kw"].to_list())
+    assert plans[fleet.asleep, "some"]["fleet_kw"] == pytest.approx(asleep)
+    assert f"{fleet.asleep}, some servers asleep" in str(fleet.chart().to_dict())
     assert fleet.linux
 
 

@@ -116,9 +116,16 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
     /// An event at `now`: passes it on, and hands every action to `act`, with the time at which
     /// the policy heard.
     #[inline]
-    pub fn deliver(&mut self, now: Time, event: &P::Event, act: impl FnMut(Time, P::Action)) {
-        self.notify(now, event);
-        self.drain(act);
+    pub fn deliver(&mut self, now: Time, event: &P::Event, mut act: impl FnMut(Time, P::Action)) {
+        let now = self.advance(now);
+        let log = &mut self.log;
+        log.begin(now, Input::Event(event));
+        self.policy.deliver(now, event, &mut |action| {
+            log.action(now, &action);
+            act(now, action);
+        });
+        log.end();
+        self.note_drained(true);
     }
 
     /// Delivers an event to a family that answers with at most one action. If there are more, the

@@ -56,6 +56,17 @@ pub trait Policy {
     /// Handles an event at `now`.
     fn on_event(&mut self, now: Time, event: &Self::Event);
 
+    /// Handles an event at `now`, and hands every action that follows to `act`.
+    ///
+    /// A boxed policy is called once for both, in place of once for the event and once for each
+    /// action and for their end: half the time of an idle governor's decision.
+    fn deliver(&mut self, now: Time, event: &Self::Event, act: &mut dyn FnMut(Self::Action)) {
+        self.on_event(now, event);
+        while let Some(action) = self.poll_action() {
+            act(action);
+        }
+    }
+
     /// The time that [`Policy::next_timer`] named has come.
     fn on_timer(&mut self, _now: Time) {}
 
@@ -94,6 +105,15 @@ macro_rules! forward_policy {
 
             fn on_event(&mut self, now: Time, event: &Self::Event) {
                 (**self).on_event(now, event);
+            }
+
+            fn deliver(
+                &mut self,
+                now: Time,
+                event: &Self::Event,
+                act: &mut dyn FnMut(Self::Action),
+            ) {
+                (**self).deliver(now, event, act);
             }
 
             fn on_timer(&mut self, now: Time) {

@@ -1,6 +1,7 @@
 //! Many independent runs on all host cores.
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Does `work` for each item; results in the order of the items, whatever ran beside what.
@@ -9,18 +10,23 @@ pub(crate) fn parallel<T: Send + Sync, R: Send>(
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(items.len().max(1));
-    let work = &work;
-    let share =
-        // By stride rather than in blocks: neighbours cost alike (a sweep of loads), so that blocks
-        // would leave one thread with all the long ones.
-        |first: usize| -> Vec<R> { items.iter().skip(first).step_by(workers).map(work).collect() };
-    let mut parts: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|first| scope.spawn(move || share(first))).collect();
+    // Each takes the next one when it is free: items may cost ten times what their neighbours do.
+    let next = AtomicUsize::new(0);
+    let share = || -> Vec<(usize, R)> {
+        let taken = std::iter::from_fn(|| {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            Some((n, items.get(n)?))
+        });
+        taken.map(|(n, item)| (n, work(item))).collect()
+    };
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(share)).collect();
         // A thread that panicked has said so; the panic goes on here.
         let joined = threads.into_iter().map(|t| t.join().unwrap_or_else(|p| resume_unwind(p)));
-        joined.map(Vec::into_iter).collect()
+        joined.flatten().collect()
     });
-    (0..items.len()).filter_map(|n| parts[n % workers].next()).collect()
+    done.sort_unstable_by_key(|(n, _)| *n);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]

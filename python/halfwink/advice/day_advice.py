@@ -72,7 +72,7 @@ class DayAdvice:
             needs, mean watts of the fleet, saving against ``menu`` on all servers, longest 99th
             percentile, share of steps that break the goal, servers awake.
         steps: a row for each step: load, and watts and 99th percentile of ``menu``, of ``today``,
-            and of ``today`` with servers that sleep.
+            and of ``asleep`` (``today`` if that is empty) with servers that sleep.
         results: the runs at steady loads.
         linux: lines that set ``today`` on Linux.
         asleep: the composition for the servers that stay awake where others sleep; empty if that
@@ -102,7 +102,8 @@ class DayAdvice:
         """Draws the day: load, watts of the fleet, 99th percentile."""
         import altair as alt
 
-        names = {USUAL: USUAL, "today": self.today, "asleep": f"{self.today}, some servers asleep"}
+        some = f"{self.asleep or self.today}, some servers asleep"
+        names = {USUAL: USUAL, "today": self.today, "asleep": some}
         scale = alt.Scale(domain=list(dict.fromkeys(names.values())), range=_COLOURS)
         x = alt.X("hours:Q", title="hours", scale=alt.Scale(nice=False))
 
@@ -288,7 +289,7 @@ class _Found:
             today=name,
             keeps_goal=is_kept,
             plans=self._frame(),
-            steps=self._steps(plan, self.plans[name, 1]),
+            steps=self._steps(plan, asleep if saves else self.plans[name, 1]),
             results=self.results,
             linux=linux_lines(name) if name != USUAL and is_kept else (),
             sentences=tuple(sentences),

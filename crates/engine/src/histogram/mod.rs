@@ -32,6 +32,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Adds a time to its bucket.
+    #[inline]
     pub fn record(&mut self, time: Time) {
         self.counts.record(time.0);
         self.sum += u128::from(time.0);

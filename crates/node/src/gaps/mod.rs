@@ -9,10 +9,12 @@
 //! gaps where they are: the work that ends one comes when it came, and a late wake-up delays
 //! nothing but itself. So the answer holds for a load that does not depend on its own latency.
 
+mod judge;
 mod play;
 mod read;
 mod together;
 
+use halfwink_engine::Histogram;
 use halfwink_units::Time;
 
 pub use play::{best, package_saves, play, recorded, Outcome};
@@ -84,5 +86,27 @@ impl Recording {
     #[must_use]
     pub fn idle(&self) -> Time {
         Time(self.cpus.iter().flat_map(|cpu| &cpu.gaps).map(|gap| gap.length().0).sum())
+    }
+
+    /// Lengths of all gaps.
+    #[must_use]
+    pub fn lengths(&self) -> Histogram {
+        let mut lengths = Histogram::default();
+        for gap in self.cpus.iter().flat_map(|cpu| &cpu.gaps) {
+            lengths.record(gap.length());
+        }
+        lengths
+    }
+
+    /// Numbers of states that the kernel chose, where the recording has them, each with its gaps.
+    #[must_use]
+    pub fn chosen(&self) -> Vec<(u8, u64)> {
+        // State numbers are bytes, so that every one has a place.
+        let mut counts = [0_u64; 256];
+        for state in self.cpus.iter().flat_map(|cpu| &cpu.gaps).filter_map(|gap| gap.state) {
+            counts[usize::from(state)] += 1;
+        }
+        let numbered = (0..=u8::MAX).zip(counts);
+        numbered.filter(|(_, gaps)| *gaps > 0).collect()
     }
 }

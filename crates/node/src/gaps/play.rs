@@ -1,26 +1,15 @@
 //! An idle policy in the gaps of a recording.
 
 use halfwink_engine::Histogram;
-use halfwink_techniques::node::machine::us;
 use halfwink_techniques::node::{Idler, Machine, MakeIdler, Plan};
 use halfwink_units::{Energy, Power, Time};
 
-use super::together::{of_spans, Together};
+use super::judge::{Judge, Verdict};
+use super::together::{of_parts, Span, Together};
 use super::{Cpu, Gap, Recording};
 use crate::governor::{Governor, Hindsight, Resting};
 use crate::run::RunError;
 use crate::source::{between, rank};
-
-/// Judgement of a policy's first choice in a gap, by residencies, as Linux' `above` and `below`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// The deepest state that the gap is long enough for.
-    Right,
-    /// A deeper one was worth it (Linux: `below`).
-    Shallow,
-    /// The gap is shorter than the state is worth (Linux: `above`).
-    Deep,
-}
 
 /// Result of a policy in all gaps.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +18,7 @@ pub struct Outcome {
     pub count: [u64; 3],
     /// Gaps in which it chose first what the kernel chose, of those where that is known.
     pub agrees: u64,
-    /// Energy beyond the best state of each gap, by verdict.
+    /// Energy beyond the best state of each gap, by verdict; none is counted where it was right.
     pub lost: [Energy; 3],
     /// Energy of the CPUs in gaps, with wake-ups and ticks.
     pub energy: Energy,
@@ -53,17 +42,13 @@ impl Outcome {
     }
 
     /// Counts a gap in which `first` was chosen first, and that took so much energy.
-    fn judge(
-        &mut self,
-        (machine, states): (&Machine, &[Candidate]),
-        first: usize,
-        (length, rank): (Time, f64),
-        spent: Energy,
-    ) {
-        let verdict = verdict(states, first, length) as usize;
-        let (least, _) = least(machine, states, length, rank);
-        self.count[verdict] += 1;
-        self.lost[verdict] += Energy(spent.0.saturating_sub(least.0));
+    fn judge(&mut self, by: &Judge, first: usize, (length, rank): (Time, f64), spent: Energy) {
+        let verdict = by.verdict(first, length);
+        self.count[verdict as usize] += 1;
+        if verdict != Verdict::Right {
+            let (least, _) = by.least(length, rank);
+            self.lost[verdict as usize] += Energy(spent.0.saturating_sub(least.0));
+        }
     }
 
     fn add(&mut self, other: &Outcome) {
@@ -83,25 +68,6 @@ impl Outcome {
     }
 }
 
-/// A state as gaps are judged by it.
-#[derive(Clone, Copy)]
-struct Candidate {
-    state: usize,
-    residency: Time,
-}
-
-/// Least energy of a gap over some states, and the state.
-fn least(machine: &Machine, states: &[Candidate], length: Time, rank: f64) -> (Energy, usize) {
-    // It knows when the gap ends, and wakes before.
-    let of = |candidate: &Candidate| {
-        let wake = wake(machine, candidate.state, rank);
-        let asleep = length.0.checked_sub(wake.0).map(Time)?;
-        let power = machine.states[candidate.state].power;
-        Some((power * asleep + machine.waking * wake, candidate.state))
-    };
-    states.iter().filter_map(of).min().unwrap_or((Energy(0), 0))
-}
-
 /// Time to leave a state.
 fn wake(machine: &Machine, state: usize, rank: f64) -> Time {
     between(machine.states[state].wake, || rank)
@@ -110,16 +76,6 @@ fn wake(machine: &Machine, state: usize, rank: f64) -> Time {
 /// Number of a gap among all, which draws the same wake-up under every policy.
 fn id(cpu: u32, gap: usize) -> u64 {
     u64::from(cpu) << 40 | gap as u64
-}
-
-/// States on sale and, of those that are not, the ones that a policy chooses from.
-fn candidates(machine: &Machine, own: &[usize]) -> Vec<Candidate> {
-    let states = machine.spec().idle_states.iter().enumerate();
-    let on_sale = states.filter(|(n, state)| !state.proposed || own.contains(&(n + 1)));
-    let poll = Candidate { state: 0, residency: Time::ZERO };
-    let mut all = vec![poll];
-    all.extend(on_sale.map(|(n, s)| Candidate { state: n + 1, residency: us(s.residency_us) }));
-    all
 }
 
 /// States that a policy chooses from.
@@ -134,12 +90,12 @@ fn own(idler: &Idler) -> Vec<usize> {
 /// states on sale.
 #[must_use]
 pub fn best(machine: &Machine, recording: &Recording) -> Outcome {
-    let states = candidates(machine, &[]);
+    let judge = Judge::new(machine, &[]);
     let mut found = Outcome::new(machine);
     for cpu in &recording.cpus {
         for (n, gap) in cpu.gaps.iter().enumerate() {
             let rank = rank(id(cpu.number, n));
-            let (energy, state) = least(machine, &states, gap.length(), rank);
+            let (energy, state) = judge.least(gap.length(), rank);
             found.energy += energy;
             let wake = wake(machine, state, rank);
             found.states[state] += gap.length() - wake;
@@ -155,7 +111,7 @@ pub fn best(machine: &Machine, recording: &Recording) -> Outcome {
 /// have, are left out.
 #[must_use]
 pub fn recorded(machine: &Machine, recording: &Recording, kernel: &[usize]) -> Outcome {
-    let states = candidates(machine, kernel);
+    let judge = Judge::new(machine, kernel);
     let mut found = Outcome::new(machine);
     for cpu in &recording.cpus {
         for (n, gap) in cpu.gaps.iter().enumerate() {
@@ -165,7 +121,7 @@ pub fn recorded(machine: &Machine, recording: &Recording, kernel: &[usize]) -> O
             let (length, rank) = (gap.length(), rank(id(cpu.number, n)));
             let wake = wake(machine, state, rank);
             let spent = machine.states[state].power * length + machine.waking * wake;
-            found.judge((machine, &states), state, (length, rank), spent);
+            found.judge(&judge, state, (length, rank), spent);
             found.agrees += 1;
             found.energy += spent;
             found.states[state] += length;
@@ -197,13 +153,12 @@ pub fn play(
         };
     let needs = package.as_ref().map(|package| package.needs);
     let mut all = Outcome::new(machine);
-    let mut deep: Vec<(Time, Time)> = Vec::new();
+    let mut deep: Vec<Vec<Span>> = Vec::new();
     for (n, cpu) in recording.cpus.iter().enumerate() {
         let idler = make(n);
-        let states = candidates(machine, &own(&idler));
         let mut player = Player {
             machine,
-            states,
+            judge: Judge::new(machine, &own(&idler)),
             governor: Governor::new(idler),
             ready: Time::ZERO,
             needs,
@@ -212,24 +167,25 @@ pub fn play(
             found: Outcome::new(machine),
         };
         player.cpu(cpu)?;
-        deep.append(&mut player.deep);
+        deep.push(player.deep);
         all.add(&player.found);
     }
     if let Some(package) = package {
-        all.package = Some(of_spans(deep.into_iter(), recording.cpus.len(), package.enter));
+        let parts = deep.iter().map(Vec::as_slice).collect();
+        all.package = Some(of_parts(parts, |span| *span, package.enter));
     }
     Ok(all)
 }
 
 struct Player<'a> {
     machine: &'a Machine,
-    states: Vec<Candidate>,
+    judge: Judge,
     governor: Governor,
     /// Time at which the CPU had woken from the gap before.
     ready: Time,
     /// State from which on a rest lets what CPUs share sleep.
     needs: Option<usize>,
-    deep: Vec<(Time, Time)>,
+    deep: Vec<Span>,
     /// The machine's states by their numbers in the kernel.
     kernel: &'a [usize],
     found: Outcome,
@@ -281,8 +237,7 @@ impl Player<'_> {
         let chosen = gap.state.and_then(|number| self.kernel.get(usize::from(number)));
         self.found.agrees += u64::from(chosen == Some(&first));
         let spent = self.found.energy - before;
-        let of = (self.machine, &self.states[..]);
-        self.found.judge(of, first, (gap.end - begin, rank), spent);
+        self.found.judge(&self.judge, first, (gap.end - begin, rank), spent);
         Ok(())
     }
 
@@ -327,18 +282,6 @@ impl Player<'_> {
     }
 }
 
-/// Judges the choice of a state for a gap of this length.
-fn verdict(states: &[Candidate], state: usize, length: Time) -> Verdict {
-    let own = states.iter().find(|c| c.state == state).map_or(Time::ZERO, |c| c.residency);
-    if own > length {
-        Verdict::Deep
-    } else if states.iter().any(|c| c.state > state && c.residency > own && c.residency <= length) {
-        Verdict::Shallow
-    } else {
-        Verdict::Right
-    }
-}
-
 /// Watts that a package in its state takes less than an awake one, of what all sockets share.
 #[must_use]
 pub fn package_saves(machine: &Machine, name: &str) -> Option<Power> {
@@ -348,4 +291,4 @@ pub fn package_saves(machine: &Machine, name: &str) -> Option<Power> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

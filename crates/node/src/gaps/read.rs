@@ -8,7 +8,6 @@
 //!
 //! `power:cpu_idle_miss` gives the kernel's own verdicts, `sched:sched_switch` what followed a gap.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use halfwink_units::Time;
@@ -128,12 +127,37 @@ struct Open {
     is_awake: bool,
 }
 
+/// CPUs in the order in which they came.
+#[derive(Default)]
+struct Cpus {
+    all: Vec<(u32, Open)>,
+    /// Place of each CPU by its number, from 1; 0 of those that have not come.
+    places: Vec<u32>,
+}
+
+impl Cpus {
+    fn get(&mut self, cpu: u32) -> &mut Open {
+        let number = cpu as usize;
+        if number >= self.places.len() {
+            self.places.resize(number + 1, 0);
+        }
+        let place = &mut self.places[number];
+        if *place == 0 {
+            self.all.push((cpu, Open::default()));
+            *place = self.all.len() as u32;
+        }
+        &mut self.all[*place as usize - 1].1
+    }
+}
+
 /// Columns of a table of gaps.
 struct Columns {
-    cpu: usize,
-    begin: (usize, f64),
-    end: (usize, f64),
-    state: Option<usize>,
+    /// Places of cpu, begin, end and state; the last is none of a line if no column has it.
+    places: [usize; 4],
+    /// Nanoseconds of a unit of begin and end.
+    scales: [u64; 2],
+    /// Columns of a line that are looked at.
+    count: usize,
 }
 
 #[derive(Default)]
@@ -142,7 +166,7 @@ struct Reader {
     line: u64,
     format: Option<&'static str>,
     columns: Option<Columns>,
-    cpus: BTreeMap<u32, Open>,
+    cpus: Cpus,
     /// Time of the first line with one.
     origin: Option<u64>,
     /// Earliest and latest time since then.
@@ -230,7 +254,7 @@ impl Reader {
         if cpu >= MOST_CPUS {
             return None;
         }
-        let open = self.cpus.entry(cpu as u32).or_default();
+        let open = self.cpus.get(cpu as u32);
         if open.last.is_some_and(|last| at < last) {
             // The clock stepped back, or the lines are not in order.
             self.broken += u64::from(open.entered.take().is_some());
@@ -277,7 +301,7 @@ impl Reader {
     fn switched(&mut self, before: &[u8], fields: &[u8]) {
         let to_task = self.to_task.get_or_insert(0);
         let Some(cpu) = cpu_of(before).filter(|&cpu| u64::from(cpu) < MOST_CPUS) else { return };
-        let open = self.cpus.entry(cpu).or_default();
+        let open = self.cpus.get(cpu);
         if field(fields, b"prev_pid=") == Some(0) {
             *to_task += u64::from(std::mem::take(&mut open.is_awake));
         }
@@ -294,7 +318,7 @@ impl Reader {
         self.lost += count.unwrap_or(1).max(1);
         let of = field(line, b"CPU:");
         for (_, open) in
-            self.cpus.iter_mut().filter(|(cpu, _)| of.is_none_or(|n| n == u64::from(**cpu)))
+            self.cpus.all.iter_mut().filter(|(cpu, _)| of.is_none_or(|n| n == u64::from(*cpu)))
         {
             self.broken += u64::from(open.entered.take().is_some());
             open.has_left = false;
@@ -318,26 +342,24 @@ impl Reader {
     }
 
     fn gap_of_row(&mut self, columns: &Columns, line: &[u8]) -> Option<()> {
-        let cells: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
-        let ns = |(column, scale): (usize, f64)| {
-            let cell = cells.get(column)?;
-            if scale == 1.0 {
-                return number(cell);
+        let mut cells = [None; 4];
+        for (n, cell) in line.split(|&byte| byte == b',').take(columns.count).enumerate() {
+            for (place, _) in cells.iter_mut().zip(columns.places).filter(|(_, at)| *at == n) {
+                *place = Some(cell.trim_ascii());
             }
-            let value: f64 = std::str::from_utf8(cell).ok()?.parse().ok()?;
-            let ns = (value * scale).round();
-            (0.0..=u64::MAX as f64).contains(&ns).then_some(ns as u64)
-        };
-        let cpu = number(cells.get(columns.cpu)?).filter(|&cpu| cpu < MOST_CPUS)?;
-        let (begin, end) = (self.since(ns(columns.begin)?)?, self.since(ns(columns.end)?)?);
-        let state = match columns.state.and_then(|column| cells.get(column)) {
+        }
+        let [cpu, begin, end, state] = cells;
+        let cpu = number(cpu?).filter(|&cpu| cpu < MOST_CPUS)?;
+        let begin = self.since(nanoseconds(begin?, columns.scales[0])?)?;
+        let end = self.since(nanoseconds(end?, columns.scales[1])?)?;
+        let state = match state {
             Some(cell) if !cell.is_empty() => Some(u8::try_from(number(cell)?).ok()?),
             _ => None,
         };
         if begin >= end {
             return None;
         }
-        push(self.cpus.entry(cpu as u32).or_default(), (begin, end, state), &mut self.broken);
+        push(self.cpus.get(cpu as u32), (begin, end, state), &mut self.broken);
         Some(())
     }
 
@@ -355,7 +377,8 @@ impl Reader {
     }
 
     fn finish(mut self) -> Result<Recording, ReadError> {
-        self.cut += self.cpus.values().filter(|open| open.entered.is_some()).count() as u64;
+        let is_open = |(_, open): &&(u32, Open)| open.entered.is_some();
+        self.cut += self.cpus.all.iter().filter(is_open).count() as u64;
         let earliest = self.span[0];
         let time = |ns: i64| Time::ns(ns.abs_diff(earliest));
         let gap = |(begin, end, state): Raw| Gap { begin: time(begin), end: time(end), state };
@@ -364,7 +387,8 @@ impl Reader {
             gaps: open.gaps.into_iter().map(gap).collect(),
         };
         // CPUs without a gap, too: while they run, not all are idle.
-        let cpus: Vec<Cpu> = self.cpus.into_iter().map(cpu).collect();
+        self.cpus.all.sort_unstable_by_key(|(number, _)| *number);
+        let cpus: Vec<Cpu> = self.cpus.all.into_iter().map(cpu).collect();
         if cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
             let message = match self.events {
                 _ if self.columns.is_some() && self.bad == 0 => {
@@ -420,10 +444,10 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
         names.iter().enumerate().find_map(|(n, name)| {
             let unit = name.strip_prefix(what)?.strip_prefix('_')?;
             let ns = match unit {
-                "s" => 1e9,
-                "ms" => 1e6,
-                "us" => 1e3,
-                "ns" => 1.0,
+                "s" => 1_000_000_000,
+                "ms" => 1_000_000,
+                "us" => 1_000,
+                "ns" => 1,
                 _ => return None,
             };
             Some((n, ns))
@@ -431,7 +455,11 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
     };
     let state = names.iter().position(|name| *name == "state");
     match (find("begin"), find("end")) {
-        (Some(begin), Some(end)) => Some(Ok(Columns { cpu, begin, end, state })),
+        (Some((begin, first)), Some((end, second))) => {
+            let count = 1 + cpu.max(begin).max(end).max(state.unwrap_or(0));
+            let places = [cpu, begin, end, state.unwrap_or(usize::MAX)];
+            Some(Ok(Columns { places, scales: [first, second], count }))
+        }
         (None, None) => None,
         _ => Some(Err(format!(
             "`{text}`, expected the columns cpu, begin_UNIT, end_UNIT and perhaps state, with s, \
@@ -482,13 +510,53 @@ fn field(fields: &[u8], name: &[u8]) -> Option<u64> {
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
+    // Of up to 19 digits no step can overflow.
+    let is_short = digits.len() < 20;
     if digits.is_empty() || digits.len() > 20 {
         return None;
     }
     digits.iter().try_fold(0_u64, |value, digit| {
-        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        if is_short {
+            return Some(value * 10 + u64::from(digit));
+        }
         value.checked_mul(10)?.checked_add(u64::from(digit))
     })
+}
+
+/// A time in units of so many nanoseconds, in whole ones.
+fn nanoseconds(cell: &[u8], scale: u64) -> Option<u64> {
+    if scale == 1 {
+        return number(cell);
+    }
+    if let Some(ns) = whole_nanoseconds(cell, scale) {
+        return Some(ns);
+    }
+    let value: f64 = std::str::from_utf8(cell).ok()?.parse().ok()?;
+    let ns = (value * scale as f64).round();
+    (0.0..=u64::MAX as f64).contains(&ns).then_some(ns as u64)
+}
+
+/// A decimal time that is a whole number of nanoseconds and below 2^51 of them: up to there the
+/// nearest floating-point number, scaled and rounded, is the same.
+fn whole_nanoseconds(cell: &[u8], scale: u64) -> Option<u64> {
+    let (whole, rest) = digits(cell);
+    let fraction = match rest.split_first() {
+        None => 0,
+        Some((b'.', fraction)) if fraction.len() <= 9 => {
+            let unit = 10_u64.pow(fraction.len() as u32);
+            if !scale.is_multiple_of(unit) {
+                return None;
+            }
+            number(fraction)? * (scale / unit)
+        }
+        Some(_) => return None,
+    };
+    let ns = number(whole)?.checked_mul(scale)?.checked_add(fraction)?;
+    (ns < 1 << 51).then_some(ns)
 }
 
 #[cfg(test)]

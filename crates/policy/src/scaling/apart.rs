@@ -39,6 +39,7 @@ impl<C: Resting> Policy for Apart<C> {
     type Event = Event;
     type Action = Action;
 
+    #[inline]
     fn on_event(&mut self, now: Time, event: &Event) {
         match *event {
             Event::Poll { core, taken, .. } => {
@@ -51,6 +52,7 @@ impl<C: Resting> Policy for Apart<C> {
         }
     }
 
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.pending.take()
     }

@@ -50,7 +50,7 @@ background_per_s = 0.0
 background_us = 1.0
 "#;
 
-fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     Machine::new(toml::from_str(TEXT).unwrap()).unwrap()
 }
 

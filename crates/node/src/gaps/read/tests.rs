@@ -45,6 +45,42 @@ fn ftrace_and_trace_cmd_by_hand() {
     assert_eq!((found.format, found.cpus[0].gaps[0]), ("trace-cmd report", us(0, 200, Some(1))));
 }
 
+/// A time by floating point alone.
+fn rounded(cell: &str, scale: u64) -> Option<u64> {
+    let ns = (cell.parse::<f64>().ok()? * scale as f64).round();
+    (0.0..=u64::MAX as f64).contains(&ns).then_some(ns as u64)
+}
+
+#[test]
+fn decimal_times_are_those_of_floating_point() {
+    let mut random = 1_u64;
+    let scales = [1_000, 1_000_000, 1_000_000_000];
+    for n in 0..60_000_u64 {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let scale = scales[(n % 3) as usize];
+        // Up to 2^51 ns and beyond, with more places than a nanosecond has and without any.
+        let (whole, places) = ((random >> (n % 60)) / scale, n as usize / 3 % 12);
+        let fraction = format!("{:011}", random % 100_000_000_000);
+        let point = if places > 0 { "." } else { "" };
+        let cell = format!("{whole}{point}{}", &fraction[..places]);
+        assert_eq!(nanoseconds(cell.as_bytes(), scale), rounded(&cell, scale), "{cell}");
+    }
+    for cell in ["", ".", "5.", ".5", "+5", "-5", "1e3", "5.5.5", "5,5", "inf", "nan", "0x1", "5 "]
+    {
+        assert_eq!(nanoseconds(cell.as_bytes(), 1_000), rounded(cell, 1_000), "{cell}");
+    }
+}
+
+#[test]
+fn wide_tables_have_their_columns_anywhere() {
+    let wide: String = (0..300).map(|n| format!("c{n},")).collect();
+    let row = "x,".repeat(300);
+    let text = format!("{wide}end_us,cpu,begin_us,note\n{row}7,3,5,kept\n{row}9\n");
+    let found = of(&text);
+    assert_eq!((found.cpus[0].number, found.bad_lines), (3, 1));
+    assert_eq!(found.cpus[0].gaps, [us(0, 2, None)]);
+}
+
 #[test]
 fn table_of_gaps_in_any_unit() {
     let found = of("cpu,begin_ms,end_ms,state\n0,5,5.5,1\n1,5.25,6,\n0,5.75,6,2\n");

@@ -208,32 +208,25 @@ impl Library {
         }
         let kernel = numbered(&machine, &whole, &question.states, &question.machine)?;
         let recording = read(&question.file, question.any_bad)?;
-        let of = Of::new(&recording);
-        let play = |choice: &Choice| played(&machine, &recording, &kernel, choice, control);
-        let mut rows = Vec::new();
-        for (choice, outcome) in choices.iter().zip(parallel(&choices, play)) {
-            rows.push(of.row(&machine, &choice.to_string(), &outcome?, &plan(choice)));
-        }
-        let nothing = Plan::default();
-        let chosen = gaps::recorded(&machine, &recording, &kernel);
-        // Gaps without a state that is known are left out: then it is no row beside the others.
-        if chosen.count.iter().sum::<u64>() == of.gaps {
-            rows.push(of.row(&machine, "recorded", &chosen, &nothing));
-        }
-        let best = gaps::best(&machine, &recording);
-        rows.push(of.row(&machine, "best", &best, &nothing));
-        for row in &mut rows {
-            spread(row, &machine, &whole);
-        }
-        let mut limits = Vec::new();
-        for (limit, machine, outcome) in limited_menus(&machine, &recording, &kernel, control)? {
-            let mut row = of.row(&machine, USUAL, &outcome, &nothing);
-            spread(&mut row, &machine, &whole);
-            limits.push(LimitRow { limit_us: Some(limit), row });
+        let chosen = recording.chosen();
+        let of = Of::new(&recording, !chosen.is_empty());
+        let plays = plays(choices, &machine)?;
+        // All at once, so that none waits for the slowest of a kind.
+        let outcomes =
+            parallel(&plays, |play| play.outcome((&machine, &recording, &kernel), control));
+        let (mut rows, mut limits) = (Vec::new(), Vec::new());
+        for (play, outcome) in plays.iter().zip(outcomes) {
+            let Some(outcome) = outcome? else { continue };
+            let mut row = play.row(&of, &machine, &outcome);
+            spread(&mut row, play.machine(&machine), &whole);
+            match play {
+                Play::Limit(limit, ..) => limits.push(LimitRow { limit_us: Some(*limit), row }),
+                _ => rows.push(row),
+            }
         }
         limits.push(LimitRow { limit_us: question.limit_us, row: rows[0].clone() });
         Ok(IdleAnswer {
-            recording: info(&recording, &kernel, &machine),
+            recording: info(&recording, &chosen, &kernel, &machine),
             states: whole.state_names().map(str::to_owned).collect(),
             watts: watts(&whole),
             basis: machine.spec().power.basis.to_string(),
@@ -334,28 +327,67 @@ fn read(file: &Path, any_bad: bool) -> Result<Recording, StudyError> {
     Ok(recording)
 }
 
-/// Plays a policy, unless the run is to stop.
-fn played(
-    machine: &Machine,
-    recording: &Recording,
-    kernel: &[usize],
-    choice: &Choice,
-    control: &RunControl,
-) -> Result<Outcome, StudyError> {
-    control.report(0).map_err(|_| StudyError::Interrupted)?;
-    let make: MakeIdler = &|_| idler(choice, machine);
-    gaps::play(machine, recording, kernel, &plan(choice), make)
-        .map_err(|error| StudyError::Model(format!("{choice}: {error}")))
+/// A row to be played in all gaps.
+enum Play {
+    /// A policy that was asked for, or the usual one.
+    Policy(Choice),
+    /// The states that the kernel chose.
+    Recorded,
+    /// The best state of each gap.
+    Best,
+    /// A policy on the machine that a latency limit leaves.
+    Limit(f64, Choice, Box<Machine>),
 }
 
-/// Menu under each limit that forbids a state on sale. Without such a limit it is among the
-/// policies.
-fn limited_menus(
-    machine: &Machine,
-    recording: &Recording,
-    kernel: &[usize],
-    control: &RunControl,
-) -> Result<Vec<(f64, Machine, Outcome)>, StudyError> {
+impl Play {
+    /// The machine that it is played on, of the one that all others are.
+    fn machine<'a>(&'a self, machine: &'a Machine) -> &'a Machine {
+        match self {
+            Play::Limit(_, _, machine) => machine,
+            _ => machine,
+        }
+    }
+
+    /// Plays it, unless the run is to stop; nothing if the kernel's choice is not known in all
+    /// gaps: then it is no row beside the others.
+    fn outcome(
+        &self,
+        (machine, recording, kernel): (&Machine, &Recording, &[usize]),
+        control: &RunControl,
+    ) -> Result<Option<Outcome>, StudyError> {
+        control.report(0).map_err(|_| StudyError::Interrupted)?;
+        let (choice, machine) = match self {
+            Play::Policy(choice) => (choice, machine),
+            Play::Limit(_, choice, machine) => (choice, machine.as_ref()),
+            Play::Best => return Ok(Some(gaps::best(machine, recording))),
+            Play::Recorded => {
+                let found = gaps::recorded(machine, recording, kernel);
+                let known: u64 = found.count.iter().sum();
+                return Ok((known == recording.gaps()).then_some(found));
+            }
+        };
+        let make: MakeIdler = &|_| idler(choice, machine);
+        gaps::play(machine, recording, kernel, &plan(choice), make)
+            .map(Some)
+            .map_err(|error| StudyError::Model(format!("{choice}: {error}")))
+    }
+
+    fn row(&self, of: &Of, machine: &Machine, outcome: &Outcome) -> IdleRow {
+        let nothing = Plan::default();
+        match self {
+            Play::Policy(choice) => of.row(machine, &choice.to_string(), outcome, &plan(choice)),
+            Play::Recorded => of.row(machine, "recorded", outcome, &nothing),
+            Play::Best => of.row(machine, "best", outcome, &nothing),
+            Play::Limit(_, _, machine) => of.row(machine, USUAL, outcome, &nothing),
+        }
+    }
+}
+
+/// The policies, what the kernel chose, the best states, and menu under each limit that forbids a
+/// state on sale. Without such a limit it is among the policies.
+fn plays(choices: Vec<Choice>, machine: &Machine) -> Result<Vec<Play>, StudyError> {
+    let mut plays: Vec<Play> = choices.into_iter().map(Play::Policy).collect();
+    plays.extend([Play::Recorded, Play::Best]);
     let on_sale = machine.spec().idle_states.iter().filter(|state| !state.proposed);
     let mut exits: Vec<f64> = on_sale.map(|state| state.exit_us).collect();
     exits.sort_by(f64::total_cmp);
@@ -365,16 +397,14 @@ fn limited_menus(
     // Under a PM QoS limit of 0 the kernel polls, which no state on sale is.
     exits.insert(0, 0.0);
     let named = |name| Choice::parse("node", name).map_err(StudyError::Name);
-    let (menu, polling) = (named(USUAL)?, named("always-on")?);
-    let under = |&limit: &f64| {
-        let (choice, machine) = match limit {
-            0.0 => (&polling, machine.clone()),
-            _ => (&menu, limited(machine, limit, "the machine")?),
+    for limit in exits {
+        let (name, machine) = match limit {
+            0.0 => ("always-on", machine.clone()),
+            _ => (USUAL, limited(machine, limit, "the machine")?),
         };
-        let outcome = played(&machine, recording, kernel, choice, control)?;
-        Ok((limit, machine, outcome))
-    };
-    parallel(&exits, under).into_iter().collect()
+        plays.push(Play::Limit(limit, named(name)?, Box::new(machine)));
+    }
+    Ok(plays)
 }
 
 /// Gives a row of a machine without some states all states of the whole one, with no time in those
@@ -394,13 +424,12 @@ struct Of {
 }
 
 impl Of {
-    fn new(recording: &Recording) -> Of {
-        let mut gaps = recording.cpus.iter().flat_map(|cpu| &cpu.gaps);
+    fn new(recording: &Recording, is_known: bool) -> Of {
         Of {
             gaps: recording.gaps(),
             idle_s: recording.idle().as_s(),
             length_s: recording.length.as_s(),
-            is_known: gaps.any(|gap| gap.state.is_some()),
+            is_known,
         }
     }
 
@@ -441,16 +470,13 @@ fn watts(machine: &Machine) -> Vec<f64> {
     states.chain([machine.waking.as_w(), machine.active.as_w()]).collect()
 }
 
-fn info(recording: &Recording, kernel: &[usize], machine: &Machine) -> RecordingInfo {
-    let mut lengths = halfwink_engine::Histogram::default();
-    // State numbers are bytes, so that every one has a place.
-    let mut chosen = [0_u64; 256];
-    for gap in recording.cpus.iter().flat_map(|cpu| &cpu.gaps) {
-        lengths.record(gap.length());
-        if let Some(state) = gap.state {
-            chosen[usize::from(state)] += 1;
-        }
-    }
+fn info(
+    recording: &Recording,
+    chosen: &[(u8, u64)],
+    kernel: &[usize],
+    machine: &Machine,
+) -> RecordingInfo {
+    let lengths = recording.lengths();
     let together = gaps::together(&recording.cpus, Time::ZERO);
     let gaps = recording.gaps();
     let length_s = recording.length.as_s();
@@ -459,7 +485,6 @@ fn info(recording: &Recording, kernel: &[usize], machine: &Machine) -> Recording
         let state = kernel.get(number)?;
         machine.state_names().nth(*state).map(str::to_owned)
     };
-    let states = chosen.iter().enumerate().filter(|(_, gaps)| **gaps > 0);
     RecordingInfo {
         format: recording.format.to_owned(),
         cpus: recording.cpus.len() as u64,
@@ -473,8 +498,9 @@ fn info(recording: &Recording, kernel: &[usize], machine: &Machine) -> Recording
         to_task_pct: recording.to_task.map(|count| 100.0 * count as f64 / gaps as f64),
         kernel_shallow: recording.kernel.map(|[below, _]| below),
         kernel_deep: recording.kernel.map(|[_, above]| above),
-        chosen: states
-            .map(|(n, &gaps)| ChosenState { number: n as u8, name: name(n), gaps })
+        chosen: chosen
+            .iter()
+            .map(|&(number, gaps)| ChosenState { number, name: name(number.into()), gaps })
             .collect(),
         left_out: LeftOut {
             bad_lines: recording.bad_lines,
