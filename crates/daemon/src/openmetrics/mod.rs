@@ -1,11 +1,19 @@
 //! Reports as OpenMetrics text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>). Times
 //! are measured; joules are modelled, or measured by a meter, and say so.
 
+#[cfg(feature = "block")]
+mod block;
+#[cfg(feature = "preheat")]
+mod preheat;
 #[cfg(feature = "router")]
 mod router;
 #[cfg(feature = "steer")]
 mod steer;
 
+#[cfg(feature = "block")]
+pub(crate) use block::block;
+#[cfg(feature = "preheat")]
+pub(crate) use preheat::preheat;
 #[cfg(feature = "router")]
 pub(crate) use router::router;
 #[cfg(feature = "steer")]
