@@ -16,18 +16,14 @@
     any(feature = "block", feature = "preheat", feature = "router", feature = "steer")
 ))]
 
-#[cfg(feature = "block")]
-pub mod block;
 pub mod http;
-mod log;
+pub mod log;
 mod notify;
-mod openmetrics;
-#[cfg(feature = "preheat")]
-pub mod preheat;
+pub mod openmetrics;
 #[cfg(feature = "router")]
 pub mod router;
 pub mod run;
-mod shown;
+pub mod shown;
 #[cfg(feature = "steer")]
 pub mod steer;
 
@@ -49,7 +45,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn input(error: impl std::fmt::Display) -> Error {
+    /// An error of the user's input.
+    pub fn input(error: impl std::fmt::Display) -> Error {
         Error::Input(error.to_string())
     }
 }

@@ -1,7 +1,7 @@
 //! A preheating daemon's page.
 
-use super::{meters, Page};
-use crate::preheat::Report as PreheatReport;
+use crate::program::Report as PreheatReport;
+use halfwink_daemon::openmetrics::{meters, Page};
 
 /// Counts of a daemon: name, help, where it stands.
 type Count = (&'static str, &'static str, fn(&PreheatReport) -> u64);

@@ -1,13 +1,17 @@
 //! `halfwink-preheat`: the program without Python.
 
+mod metrics;
+mod program;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use halfwink_daemon::preheat::{check, Preheat};
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
 use halfwink_daemon::{Error, Library};
+
+use program::{check, Preheat};
 
 /// Loads the cache lines of an unmodified server before each announced request.
 ///

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use halfwink_daemon::log::Log;
+use halfwink_daemon::shown::json;
+use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::config::{changes, refuse};
 use halfwink_live::program::rapl::{Measured, Meter};
@@ -18,12 +21,10 @@ use halfwink_techniques::block::{make, Made, LIVE_BLOCK};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::log::Log;
-use crate::shown::json;
-use crate::{openmetrics, Error, Library, Program};
+use crate::metrics;
 
 /// A block device at work. Dropping it stops it.
-pub struct Block {
+pub(crate) struct Block {
     state: Mutex<State>,
     machine: Machine,
     log: Log,
@@ -40,22 +41,22 @@ struct State {
 
 /// Report of a device whose requests pass a policy.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Measured part of the report.
     #[serde(flatten)]
-    pub live: live::report::Report,
+    pub(crate) live: live::report::Report,
     /// Completion policy, with parameters.
-    pub policy: String,
+    pub(crate) policy: String,
     /// Rest of a thread without work.
-    pub rest: String,
+    pub(crate) rest: String,
     /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
-    pub log_dropped: Option<u64>,
+    pub(crate) log_dropped: Option<u64>,
     /// Joules and watts of this machine, with all that runs on it, by meters that it has.
-    pub measured: Measured,
+    pub(crate) measured: Measured,
     /// CPUs that serve.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// `run` and `ledger`, as results of simulated runs have them.
-    pub tables: BTreeMap<&'static str, Vec<Column>>,
+    pub(crate) tables: BTreeMap<&'static str, Vec<Column>>,
 }
 
 /// A description with what it names.
@@ -84,7 +85,7 @@ fn described(path: &Path) -> Result<Described, Error> {
 ///
 /// # Errors
 /// The file, the line and what was expected.
-pub fn check(_: &Library, path: &Path) -> Result<(), Error> {
+pub(crate) fn check(_: &Library, path: &Path) -> Result<(), Error> {
     described(path).map(drop)
 }
 
@@ -94,7 +95,7 @@ impl Block {
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(path: &Path, log: Option<&Path>) -> Result<(Block, Vec<String>), Error> {
+    pub(crate) fn start(path: &Path, log: Option<&Path>) -> Result<(Block, Vec<String>), Error> {
         let Described { config, machine, policy, header } = described(path)?;
         if config.vhost.is_some() && log.is_some() {
             let why = "--log: a disk of virtual machines asks no policy";
@@ -113,8 +114,7 @@ impl Block {
     }
 
     /// Returns the place at which it serves: an NBD URI, a disk, a socket.
-    #[must_use]
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.locked().front.as_ref().map(Front::address).unwrap_or_default()
     }
 
@@ -122,7 +122,7 @@ impl Block {
     ///
     /// # Errors
     /// No error: the other kind of report.
-    pub fn look(&self) -> Result<Report, Served> {
+    pub(crate) fn look(&self) -> Result<Report, Served> {
         let (live, policy, rest) = {
             let state = self.locked();
             let live = state.front.as_ref().map(Front::report).or_else(|| state.last.clone());
@@ -154,7 +154,7 @@ impl Program for Block {
     }
 
     fn metrics(&self) -> String {
-        openmetrics::block(&self.look())
+        metrics::block(&self.look())
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {

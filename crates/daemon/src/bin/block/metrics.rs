@@ -2,8 +2,8 @@
 
 use halfwink_live_block::vhost::Served;
 
-use super::{meters, Page};
-use crate::block::Report as BlockReport;
+use crate::program::Report as BlockReport;
+use halfwink_daemon::openmetrics::{meters, Page};
 
 /// A block device's page; of virtual machines there are only counts of requests.
 pub(crate) fn block(report: &Result<BlockReport, Served>) -> String {

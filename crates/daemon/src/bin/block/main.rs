@@ -1,13 +1,17 @@
 //! `halfwink-block`: the program without Python.
 
+mod metrics;
+mod program;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use halfwink_daemon::block::{check, Block};
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
 use halfwink_daemon::{Error, Library};
+
+use program::{check, Block};
 
 /// Serves a block device to clients over NBD, to virtual machines, or to this machine's kernel.
 ///

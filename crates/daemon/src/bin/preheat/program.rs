@@ -6,6 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use halfwink_daemon::log::Log;
+use halfwink_daemon::shown::json;
+use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::config::{changes, refuse};
 use halfwink_live::program::rapl::{Measured, Meter};
@@ -21,12 +24,10 @@ use halfwink_policy::preheat::announce::{Key, Receiver, ReceiverParameters};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::log::Log;
-use crate::shown::json;
-use crate::{openmetrics, Error, Library, Program};
+use crate::metrics;
 
 /// A preheating daemon at work. Dropping it stops it.
-pub struct Preheat {
+pub(crate) struct Preheat {
     address: SocketAddr,
     daemon: Mutex<Daemon>,
     config: Mutex<Config>,
@@ -37,16 +38,16 @@ pub struct Preheat {
 
 /// Report of a preheating daemon.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Measured part of the report.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub(crate) counts: Counts,
     /// Since its start, in seconds.
-    pub duration_s: f64,
+    pub(crate) duration_s: f64,
     /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
-    pub log_dropped: Option<u64>,
+    pub(crate) log_dropped: Option<u64>,
     /// Joules and watts of this machine, with all that runs on it, by meters that it has.
-    pub measured: Measured,
+    pub(crate) measured: Measured,
 }
 
 /// A description with the files that it names.
@@ -73,7 +74,7 @@ fn described(path: &Path) -> Result<Described, Error> {
 ///
 /// # Errors
 /// The file, the line and what was expected.
-pub fn check(_: &Library, path: &Path) -> Result<(), Error> {
+pub(crate) fn check(_: &Library, path: &Path) -> Result<(), Error> {
     described(path).map(drop)
 }
 
@@ -92,7 +93,7 @@ impl Preheat {
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(path: &Path, log: Option<&Path>) -> Result<Preheat, Error> {
+    pub(crate) fn start(path: &Path, log: Option<&Path>) -> Result<Preheat, Error> {
         let Described { config, image, lines, key } = described(path)?;
         let shared = shared(&config.shared)?;
         let programs = bpf::Lines::open(&image).map_err(Error::Run)?;
@@ -122,14 +123,12 @@ impl Preheat {
     }
 
     /// Returns the address on which it receives announcements.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the report up to now.
-    #[must_use]
-    pub fn look(&self) -> Report {
+    pub(crate) fn look(&self) -> Report {
         let counts = self.locked().counts();
         let duration_s = self.begun.elapsed().as_secs_f64();
         let (log_dropped, measured) = (self.log.dropped(), self.meter.look());
@@ -147,7 +146,7 @@ impl Program for Preheat {
     }
 
     fn metrics(&self) -> String {
-        openmetrics::preheat(&self.look())
+        metrics::preheat(&self.look())
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
