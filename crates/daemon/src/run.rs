@@ -1,5 +1,6 @@
 //! From arguments to exit status: what all binaries do alike.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -134,13 +135,13 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     stopped
 }
 
-#[allow(clippy::print_stdout, reason = "the report may be asked for there")]
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    if path == Path::new("-") {
-        print!("{text}");
-        return Ok(());
-    }
-    std::fs::write(path, text).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
+    let written = if path == Path::new("-") {
+        std::io::stdout().write_all(text.as_bytes())
+    } else {
+        std::fs::write(path, text)
+    };
+    written.map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
 
 /// Signals to end, to reload, or to open logs again, as they come. SIGUSR2 changes nothing: its

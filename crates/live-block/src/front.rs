@@ -22,6 +22,16 @@ use crate::vhost::{Served, Vhost};
 /// A client has so long to say what it wants.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// What a device has done.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(untagged)]
+pub enum Done {
+    /// I/Os of clients or of the kernel, which passed a policy.
+    Policed(Box<Report>),
+    /// Requests of virtual machines.
+    Guests(Served),
+}
+
 /// A device at work. Dropping it stops it.
 pub enum Front {
     /// Serves clients over NBD.
@@ -91,15 +101,13 @@ impl Front {
         }
     }
 
-    /// Returns the report up to now, or the counters where virtual machines are served.
-    ///
-    /// # Errors
-    /// No error: the other kind of report.
-    pub fn report(&self) -> Result<Report, Served> {
+    /// Returns what it has done up to now.
+    #[must_use]
+    pub fn report(&self) -> Done {
         match self {
-            Front::Clients(server) => Ok(server.report()),
-            Front::Kernel(disk) => Ok(disk.report()),
-            Front::Guests(guests) => Err(guests.device.served()),
+            Front::Clients(server) => Done::Policed(Box::new(server.report())),
+            Front::Kernel(disk) => Done::Policed(Box::new(disk.report())),
+            Front::Guests(guests) => Done::Guests(guests.device.served()),
         }
     }
 

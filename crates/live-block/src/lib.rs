@@ -58,7 +58,7 @@ pub use conn::Counts;
 #[cfg(feature = "server")]
 pub use control::EventLog;
 #[cfg(feature = "server")]
-pub use front::Front;
+pub use front::{Done, Front};
 #[cfg(feature = "server")]
 pub use server::{Connections, Listen, Server, Setting};
 #[cfg(feature = "server")]

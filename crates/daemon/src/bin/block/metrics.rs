@@ -1,19 +1,18 @@
 //! A block device's page.
 
-use halfwink_live_block::vhost::Served;
-
-use crate::program::Report as BlockReport;
 use halfwink_daemon::openmetrics::{meters, Page};
 
+use crate::program::{Looked, Report as BlockReport};
+
 /// A block device's page; of virtual machines there are only counts of requests.
-pub(crate) fn block(report: &Result<BlockReport, Served>) -> String {
+pub(crate) fn block(report: &Looked) -> String {
     let mut page = Page::default();
     match report {
-        Ok(report) => policed(&mut page, report),
-        Err(served) => {
+        Looked::Policed(report) => policed(&mut page, report),
+        Looked::Guests(served) => {
             let help = "Requests of virtual machines by what became of them";
             let mut requests = page.counter("halfwink_block_guest_requests", help);
-            requests.add(&[("what", "answered")], served.requests - served.failed);
+            requests.add(&[("what", "answered")], served.requests.saturating_sub(served.failed));
             requests.add(&[("what", "failed")], served.failed);
             requests.add(&[("what", "broken")], served.broken);
         }

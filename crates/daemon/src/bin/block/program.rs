@@ -15,7 +15,7 @@ use halfwink_live_block as live;
 use halfwink_live_block::config::{Config, FIXED};
 use halfwink_live_block::topology::Machine;
 use halfwink_live_block::vhost::Served;
-use halfwink_live_block::Front;
+use halfwink_live_block::{Done, Front};
 use halfwink_policy::completion::CompletionPolicy;
 use halfwink_techniques::block::{make, Made, LIVE_BLOCK};
 use serde::Serialize;
@@ -36,7 +36,17 @@ struct State {
     /// None once it has stopped.
     front: Option<Front>,
     /// Last report of a device that has stopped.
-    last: Option<Result<live::report::Report, Served>>,
+    last: Option<Done>,
+}
+
+/// What a device has done, as its report says it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Looked {
+    /// I/Os of clients or of the kernel, which passed a policy.
+    Policed(Box<Report>),
+    /// Requests of virtual machines.
+    Guests(Served),
 }
 
 /// Report of a device whose requests pass a policy.
@@ -118,16 +128,16 @@ impl Block {
         self.locked().front.as_ref().map(Front::address).unwrap_or_default()
     }
 
-    /// Returns the report up to now, or the counters where virtual machines are served.
-    ///
-    /// # Errors
-    /// No error: the other kind of report.
-    pub(crate) fn look(&self) -> Result<Report, Served> {
-        let (live, policy, rest) = {
+    /// Returns the report up to now, or the last one.
+    pub(crate) fn look(&self) -> Looked {
+        let (done, policy, rest) = {
             let state = self.locked();
-            let live = state.front.as_ref().map(Front::report).or_else(|| state.last.clone());
-            let live = live.unwrap_or_else(|| Err(Served::default()))?;
-            (live, state.config.policy.clone(), state.config.rest.clone())
+            let done = state.front.as_ref().map(Front::report).or_else(|| state.last.clone());
+            (done, state.config.policy.clone(), state.config.rest.clone())
+        };
+        let live = match done.unwrap_or(Done::Guests(Served::default())) {
+            Done::Policed(report) => *report,
+            Done::Guests(served) => return Looked::Guests(served),
         };
         let run = Run {
             unit_of_work: "I/Os",
@@ -140,7 +150,8 @@ impl Block {
         let tables = tables(&run, &live.ledger).into();
         let (log_dropped, measured) = (self.log.dropped(), self.meter.look());
         let machine = self.machine.clone();
-        Ok(Report { live, policy, rest, log_dropped, measured, machine, tables })
+        let report = Report { live, policy, rest, log_dropped, measured, machine, tables };
+        Looked::Policed(Box::new(report))
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -150,7 +161,7 @@ impl Block {
 
 impl Program for Block {
     fn report(&self) -> Value {
-        self.look().map_or_else(|served| json(&served), |report| json(&report))
+        json(&self.look())
     }
 
     fn metrics(&self) -> String {

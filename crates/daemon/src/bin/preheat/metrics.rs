@@ -1,7 +1,8 @@
 //! A preheating daemon's page.
 
-use crate::program::Report as PreheatReport;
 use halfwink_daemon::openmetrics::{meters, Page};
+
+use crate::program::Report as PreheatReport;
 
 /// Counts of a daemon: name, help, where it stands.
 type Count = (&'static str, &'static str, fn(&PreheatReport) -> u64);
