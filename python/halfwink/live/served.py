@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
+import select
 import signal
 import subprocess
 import tempfile
@@ -102,6 +104,10 @@ class Served:
         self._early: list[int] = []
         # Before there is a server: no signal may end this process and leave that one.
         self._before = {n: signal.signal(n, self._forward) for n in SIGNALS if forwards}
+        self._heard, self._bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bell_before = -1
+        if forwards:
+            self._bell_before = signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -180,7 +186,7 @@ class Served:
         self._child.kill()
         self._child.wait()
         self._reader.join()
-        self._folder.cleanup()
+        self._close()
 
     def stop(self) -> dict[str, Any]:
         """Ends it in good order, if it has not ended; returns its report.
@@ -201,12 +207,28 @@ class Served:
     def wait(self, seconds: float | None = None) -> dict[str, Any]:
         """Waits until it has ended, at most this long; returns its report."""
         try:
+            if self._before and self.is_running:
+                self._forward_until_end(seconds)
             status = self._child.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             raise RunError(f"{self.name} does not end") from None
         self._reader.join()
         return self._end(status)
+
+    def _forward_until_end(self, seconds: float | None) -> None:
+        # A signal that comes just before waitpid(2) does not end that call: its handler would run
+        # when the program has ended. The pipe is written to whenever it comes.
+        try:
+            ended = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            both = [ended, self._heard]
+            while select.select(both, [], [], seconds)[0] == [self._heard]:
+                os.read(self._heard, 512)
+        finally:
+            os.close(ended)
 
     def _end(self, status: int) -> dict[str, Any]:
         try:
@@ -217,6 +239,13 @@ class Served:
             text = (said[0] if status == 2 else said[-1]).removeprefix("error: ")
             raise HalfwinkError(text) if status == 2 else RunError(text)
         finally:
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
-            self._folder.cleanup()
+            self._close()
+
+    def _close(self) -> None:
+        if self._before:
+            signal.set_wakeup_fd(self._bell_before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._heard)
+        os.close(self._bell)
+        self._folder.cleanup()
