@@ -1,8 +1,6 @@
 //! From arguments to exit status: what all binaries do alike.
 
-use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -138,9 +136,8 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let written = if path == Path::new("-") {
-        let output = std::io::stdout().as_fd().try_clone_to_owned();
-        output.and_then(|output| File::from(output).write_all(text.as_bytes()))
+    let written = if path.as_os_str() == "-" {
+        std::io::stdout().write_all(text.as_bytes())
     } else {
         std::fs::write(path, text)
     };
