@@ -68,7 +68,7 @@ $(LIVE): $(NATIVE)
 	@mkdir -p $(PRELOAD)
 	@install -m 755 $(TARGET)/lib_live.so python/halfwink/_live.abi3.so
 	@install -m 755 $(TARGET)/libhalfwink_delegate.so $(TARGET)/libhalfwink_preheat_preload.so $(PRELOAD)/
-	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block) $(BIN)/
+	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block preheat) $(BIN)/
 	@touch $@
 
 demo: $(NATIVE)

@@ -85,25 +85,7 @@ class PreheatPages:
     def loads(self) -> int: ...
     def write_set(self, path: str) -> None: ...
 
-class PreheatDaemon:
-    def __init__(
-        self,
-        shared: str,
-        set: str,
-        to: str,
-        key: bytes,
-        port: int,
-        cpu: int,
-        *,
-        syn_us: float | None = None,
-        every_us: float | None = None,
-        awake: bool = False,
-        log: str | None = None,
-    ) -> None: ...
-    def address(self) -> str: ...
-    def counts(self) -> dict[str, Any]: ...
-    def stop(self) -> None: ...
-
+def block_costs(cpus: str | None) -> dict[str, Any]: ...
 def dataplane_costs(repeats: int) -> list[tuple[str, int, float, float]]: ...
 
 class DelegateRun:

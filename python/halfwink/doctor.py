@@ -18,7 +18,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
 from halfwink.live import block as live_block
 from halfwink.live import delegate as live
-from halfwink.live import native, virtual_circuits
+from halfwink.live import native, served, virtual_circuits
 from halfwink.programs import PROGRAMS, which
 
 
@@ -149,7 +149,7 @@ def _live_findings() -> list[Finding]:
         except CaptureError as error:
             player, made = str(error), False
         try:
-            block, has_block = str(live_block.server()), True
+            block, has_block = str(served.program(live_block.SERVER)), True
         except HalfwinkError as error:
             block, has_block = str(error), False
     more = installed.fix("live")

@@ -26,6 +26,9 @@ from warm import Commands
 from halfwink import bed, capture, programs, schemas
 from halfwink.capture import host, recorder
 from halfwink.capture.errors import MissingRequirementError
+from halfwink.errors import HalfwinkError
+from halfwink.live import native
+from halfwink.live import preheat as live_preheat
 
 # A shell's background jobs ignore Ctrl-C, and so would what tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -172,6 +175,21 @@ def need_bed() -> None:
     for thing in bed.needs():
         if not thing.present:
             lacking(f"{thing.name}: {thing.detail}; run: {thing.fix}", kernel=True)
+
+
+def need_preheating() -> None:
+    """Asks for what preheating of servers on this machine needs."""
+    try:
+        live_preheat.preload_library()
+    except HalfwinkError as error:
+        lacking(str(error))
+    for what, why in native.live_features():
+        if what.startswith("preheat:") and why:
+            lacking(f"{what}: {why}", kernel=True)
+    try:
+        live_preheat.cpus()
+    except HalfwinkError as error:
+        lacking(str(error), kernel=True)
 
 
 def need_qemu() -> None:

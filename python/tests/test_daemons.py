@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REQUIRED, need_bed
+from conftest import REQUIRED, need, need_bed, need_preheating
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from steer_bed import Recorder, balanced, describe, get, ledger_balances, status, wait_until
 
 import halfwink
 from halfwink.bed import Bed, Live, description
+from halfwink.bed.places import Place, wait_for_child
 
 
 def binary(name: str) -> Path:
@@ -29,10 +33,14 @@ def binary(name: str) -> Path:
 
 
 @contextmanager
-def running(folder: Path, *words: str) -> Generator[subprocess.Popen[str]]:
-    """A proxy that is ready; what it has said is in ``folder/said``."""
+def running(
+    folder: Path, *words: str, name: str = "steer", place: Place | None = None
+) -> Generator[subprocess.Popen[str]]:
+    """A program that is ready; what it has said is in ``folder/said``."""
+    command = [str(binary(f"halfwink-{name}")), *words]
+    command = command if place is None else place.words(command)
     with (folder / "said").open("w") as said:
-        process = subprocess.Popen([binary("halfwink-steer"), *words], stderr=said, text=True)
+        process = subprocess.Popen(command, stderr=said, text=True)
     try:
         wait_until(lambda: "ready" in heard(folder) or process.poll() is not None)
         yield process
@@ -57,21 +65,25 @@ def free_of_python(pid: int) -> None:
     assert "python" not in maps.replace(sys.prefix, "").lower()
 
 
-@pytest.mark.parametrize("name", ["halfwink-router", "halfwink-steer", "halfwink-block"])
+@pytest.mark.parametrize(
+    "name", ["halfwink-router", "halfwink-steer", "halfwink-block", "halfwink-preheat"]
+)
 def test_a_program_without_symbols_takes_less_than_6_mb(name: str, tmp_path: Path) -> None:
     small = tmp_path / name
     subprocess.run(["strip", "-o", small, binary(name)], check=True)
     assert small.stat().st_size < 6_000_000
 
 
-@pytest.mark.parametrize("name", ["halfwink-router", "halfwink-steer"])
+@pytest.mark.parametrize(
+    "name", ["halfwink-router", "halfwink-steer", "halfwink-block", "halfwink-preheat"]
+)
 def test_they_link_no_python(name: str):
     linked = subprocess.run(["ldd", binary(name)], capture_output=True, text=True, check=True)
     assert "libc.so" in linked.stdout
     assert "python" not in linked.stdout.lower()
 
 
-@pytest.mark.parametrize("name", ["router", "steer", "block", "circuits"])
+@pytest.mark.parametrize("name", ["router", "steer", "block", "preheat", "circuits"])
 def test_they_say_their_version_and_how_they_are_called(name: str):
     def said(word: str) -> str:
         words = [binary(f"halfwink-{name}"), word]
@@ -79,6 +91,133 @@ def test_they_say_their_version_and_how_they_are_called(name: str):
 
     assert said("--version").startswith(f"halfwink-{name} {halfwink.__version__}")
     assert f"Usage: halfwink-{name} " in said("--help")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A description of a program, and what becomes of it.
+
+    Attributes:
+        text: a good description.
+        wrong: a replacement in it that is refused, and what is said of it.
+        changed: a replacement that is taken while the program runs, and what is said to change.
+        fixed: a replacement that only a restart takes, and its key.
+        counted: a sample of its metrics.
+        socket: name of a socket that is there while it runs.
+        tables: tables of its report; with a ledger, which must balance.
+    """
+
+    text: str
+    wrong: tuple[str, str, str]
+    changed: tuple[str, str, str]
+    fixed: tuple[str, str, str]
+    counted: str
+    socket: str | None = None
+    tables: tuple[str, ...] = ("run", "ledger")
+
+
+PLAYED = {
+    "steer": Played(
+        'schema = 1\nlisten = "127.0.0.1:0"\n[small]\naddress = "127.0.0.1:1"\n'
+        '[big]\naddress = "127.0.0.1:2"\n[limits]\nretries = 2\n',
+        ("retries", "retires", ":8: unknown field `retires`"),
+        ("retries = 2", "retries = 3", "limits.retries changed"),
+        ("schema = 1", "schema = 1\nthreads = 2", "threads"),
+        "halfwink_steer_connections 0",
+    ),
+    "router": Played(
+        description(io="af-packet"),
+        ("schema = 1", "schema = 2", ":1: schema: found 2, expected 1"),
+        ('"routes.txt"', '"others.txt"', "routes changed"),
+        ("schema = 1", "schema = 1\nqueue = 512", "queue"),
+        "halfwink_workers_in_use ",
+    ),
+    "block": Played(
+        'schema = 1\nunix = "disk"\nram = "1M"\npin = false\nconnections = 4\n'
+        'policy = "dynamic:high=4,low=1"\n',
+        ('"1M"', '"many"', ':3: found "many", expected bytes'),
+        ("high=4", "high=8", "policy changed"),
+        ('"1M"', '"2M"', "ram"),
+        "halfwink_block_connections 0",
+        socket="disk",
+    ),
+    "preheat": Played(
+        'schema = 1\nport = 80\nset = "a.hws"\nshared = "heat"\nkey = "key"\n'
+        'listen = "127.0.0.1:0"\n',
+        ("80", "0", ":2: port: found 0, expected 1 to 65535"),
+        ("a.hws", "b.hws", "set changed"),
+        ("80", "81", "port"),
+        "halfwink_preheat_loads_total 0",
+        tables=(),
+    ),
+}
+#: What descriptions name. A set of no lines is a head, whose last field counts parts, and its
+#: checksum (SipHash-2-4, crates/policy/src/preheat/set_file.rs).
+NO_LINES = bytes.fromhex("48574c5301000000a38fa61dd874a3da")
+FILES = {
+    "a.hws": NO_LINES,
+    "b.hws": NO_LINES,
+    "key": b"of this one test",
+    "routes.txt": b"",
+    "others.txt": b"",
+}
+
+
+@pytest.mark.parametrize("name", list(PLAYED))
+def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
+    played = PLAYED[name]
+    path, report = tmp_path / f"{name}.toml", tmp_path / "report.json"
+    socket = tmp_path / played.socket if played.socket else None
+    for file, content in FILES.items():
+        (tmp_path / file).write_bytes(content)
+        (tmp_path / file).chmod(0o600)
+    if name == "preheat":
+        need_preheating()
+    config = ["--config", str(path)]
+    for text, ends, said in (
+        (played.text, 0, f"halfwink-{name}: {path}: well\n"),
+        (played.text.replace(*played.wrong[:2]), 2, played.wrong[2]),
+    ):
+        path.write_text(text)
+        command = [binary(f"halfwink-{name}"), *config, "--check"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr.count("\n")) == (ends, 1), done
+        assert said in done.stderr
+    assert socket is None or not socket.exists()
+    path.write_text(played.text)
+    with ExitStack() as stack:
+        place = None
+        if name == "router":
+            need_bed()
+            need("curl")
+            place = stack.enter_context(Bed()).router
+        words = [*config, "--report", str(report), "--metrics", "127.0.0.1:0"]
+        process = stack.enter_context(running(tmp_path, *words, name=name, place=place))
+        pid = process.pid if place is None else wait_for_child(process.pid)
+        assert socket is None or socket.is_socket()
+        for (before, after, _), said in (
+            (played.changed, f"read {path} again: {played.changed[2]}\n"),
+            (played.wrong, played.wrong[2]),
+            (played.fixed, f"{played.fixed[2]}: can only change by a restart"),
+        ):
+            path.write_text(played.text.replace(before, after))
+            os.kill(pid, signal.SIGHUP)
+            wait_until(lambda said=said: said in heard(tmp_path) or process.poll() is not None)
+            assert process.poll() is None, heard(tmp_path)
+        assert heard(tmp_path).count("; all stays as it was\n") == 2
+        address = listening(tmp_path, "metrics:")
+        if place is None:
+            page = get(address, "/metrics").partition(b"\r\n\r\n")[2].decode()
+        else:
+            page = place.run(["curl", "-sS", f"http://{address}/metrics"])
+        assert f"\n{played.counted}" in page
+        assert all(family.documentation for family in text_string_to_metric_families(page))
+        os.kill(pid, signal.SIGTERM)
+        assert process.wait(120) == 0, heard(tmp_path)
+    assert socket is None or not socket.exists()
+    found = json.loads(report.read_text())
+    assert set(found.get("tables", ())) == set(played.tables)
+    assert not played.tables or found["ledger"]["imbalance"] is None
 
 
 def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):

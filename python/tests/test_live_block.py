@@ -391,20 +391,21 @@ def test_a_request_is_answered_however_it_is_cut(tmp_path: Path) -> None:
 def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) -> None:
     path = str(tmp_path / "socket")
     for words, complaint in (
-        (("--ram", "1M"), "expected --unix PATH, --tcp HOST:PORT, --ublk or --vhost PATH"),
-        (("--unix", path), "expected --ram SIZE or --file PATH"),
+        (("--ram", "1M"), "expected `unix`, `tcp`, `ublk` or `vhost`"),
+        (("--unix", path), "found neither `ram` nor `file`, expected one of them"),
         (("--unix", path, "--ram", "1M", "-t", "none"), "unknown technique `none`"),
         (("--unix", path, "--ram", "1M", "-t", "dynamic:x=1"), "unknown parameter `x`"),
         (("--unix", path, "--ram", "1M", "--rest", "x"), "rest `x`: expected auto"),
         (("--unix", path, "--ram", "1M", "--cpus", "4-x"), "expected CPUs as 0-3,8"),
         (("--unix", path, "--ram", "1M", "--seconds", "0"), "--seconds 0"),
         (("--unix", path, "--file", "/nowhere"), "/nowhere: No such file"),
-        (("--unix", path, "--file", "/dev/zero", "--io", "x"), "expected uring, sync or auto"),
-        (("--unix", path, "--ram", "1M", "--direct"), "--direct: expected --file"),
+        (("--unix", path, "--file", "/dev/zero", "--io", "x"), "--io: unknown variant `x`"),
+        (("--unix", path, "--ram", "1M", "--direct"), "--direct: expected `file`"),
         (("--unix", path, "--file", __file__, "--io", "sync", "--direct"), "--direct: expected"),
-        (("--unix", path, "--ram", "many"), "expected bytes as 4096"),
-        (("--ublk", "--ram", "1M", "--export", "x"), "--export says nothing of a disk"),
-        (("--ublk", "--ram", "1M", "--queues", "2"), "--queues says nothing of a disk"),
+        (("--unix", path, "--ram", "many"), '--ram: found "many", expected bytes as'),
+        (("--ublk", "--ram", "1M", "--export", "x"), "--export: `ublk` has no use for it"),
+        (("--ublk", "--ram", "1M", "--queues", "2"), "--queues: `ublk` has no use for it"),
+        (("disk.toml", "--ram", "1M"), "disk.toml: expected no option of the device beside it"),
     ):
         done = halfwink("live", "block", *words)
         assert done.status == 2, done.err
@@ -412,6 +413,45 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) ->
     # Somebody else listens there.
     with serving(Path(path)), pytest.raises(RunError, match="Address already in use"):
         Block(Device(unix=Path(path), ram="1M"))
+
+
+def test_the_command_passes_signals_on_and_takes_another_policy(
+    tmp_path: Path, halfwink: Halfwink
+) -> None:
+    description, log, out = (tmp_path / name for name in ("disk.toml", "log.jsonl", "out.json"))
+    text = 'schema = 1\nunix = "socket"\nram = "1M"\npin = false\npolicy = "single-thread"\n'
+    description.write_text(text)
+    words = [sys.executable, "-m", "halfwink", "live", "block", str(description)]
+    words += ["--log", str(log), "-o", str(out)]
+    server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        assert "ready at nbd+unix:///" in server.stderr.readline()
+        with Client(tmp_path / "socket") as client:
+            assert client.ask(WRITE, 0, body=b"x" * 512) == 0
+            for new, said in (
+                ('policy = "issuer"\nconnections = 1', "again: connections, policy changed"),
+                ('policy = "polled"', "policy: one that reads, polls or measures in another way"),
+            ):
+                description.write_text(text.replace('policy = "single-thread"', new))
+                server.send_signal(signal.SIGHUP)
+                line = server.stderr.readline()
+                assert said in line
+                assert client.read(0, 512) == b"x" * 512
+            # The limit is of now, and who is there stays.
+            with raw(tmp_path / "socket") as more:
+                assert more.recv(1) == b""
+        server.send_signal(signal.SIGTERM)
+        _, said = server.communicate(timeout=120)
+    finally:
+        server.kill()
+    assert server.returncode == 0, said
+    report = json.loads(out.read_text())
+    assert report["policy"] == "issuer"
+    assert report["requests"]["reads"] == 2
+    told = halfwink("replay", str(log), "--json")
+    assert told.status == 0, told.err
+    assert told.json()["facts"]["policies"] == 2
 
 
 def test_a_run_ends_by_itself_and_shows_tables(tmp_path: Path, halfwink: Halfwink) -> None:

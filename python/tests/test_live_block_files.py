@@ -231,10 +231,11 @@ def test_a_full_disk_is_told_and_the_service_lives(tmp_path: Path) -> None:
     need("unshare", "mount")
     small, path = tmp_path / "small", tmp_path / "socket"
     small.mkdir()
-    server = Path(sys.executable).parent / "halfwink-block"
+    server, description = Path(sys.executable).parent / "halfwink-block", tmp_path / "block.toml"
+    description.write_text('schema = 1\nunix = "socket"\nfile = "small/image"\n')
     script = (
         f"mount -t tmpfs -o size=1m none {small} && truncate -s 8M {small}/image && "
-        f"exec {server} --unix {path} --file {small}/image -q"
+        f"exec {server} --config {description} -q"
     )
     try:
         process = subprocess.Popen(["unshare", "-m", "sh", "-c", script])

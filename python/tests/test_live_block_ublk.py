@@ -56,7 +56,7 @@ def test_what_cannot_be_asked_for_is_refused(halfwink: Halfwink) -> None:
     for words in (["--ublk", "x"], ["--ublk", "--unix", "s"], ["--ublk", "--latency-us", "5"]):
         told = halfwink("live", "block", *words, "--ram", "1M")
         assert told.status == 2, (words, told)
-        assert "--ublk" in told.err
+        assert "ublk" in told.err
 
 
 def test_a_newer_kernel_has_packed_drivers_and_its_own_source(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_newer_kernel_has_packed_drivers_and_its_own_source(tmp_path: Path) ->
 EACH = """
 for policy in %s; do
     more=; case $policy in dynamic*) more="--log /tmp/log";; esac
-    begin 3 --ram 16M --policy $policy --report /tmp/report $more
+    begin 3 "$(printf 'ram = "16M"\\npolicy = "%%s"' $policy)" --report /tmp/report $more
     [ -b /dev/ublkb3 ] || fail "no disk"
     taskset 1 dd if=/halfwink/payload of=/dev/ublkb3 bs=4k seek=1000 oflag=direct 2>/dev/null &
     other=$!
@@ -130,12 +130,16 @@ def test_every_policy_serves_a_disk(tmp_path: Path, halfwink: Halfwink) -> None:
 CRASH = """
 disk=/dev/ublkb5
 truncate -s 64M /tmp/image
-first() { begin 5 --file /tmp/image --policy dynamic:high=2,low=1 "$@"; }
+image='file = "/tmp/image"
+policy = "dynamic:high=2,low=1"'
+first() { begin 5 "$image" "$@"; }
 first
 queue=/sys/block/ublkb5/queue
 said=$(cat /sys/block/ublkb5/size $queue/write_cache $queue/fua $queue/logical_block_size)
 say "limits $(echo $said)"
-$files/halfwink-block --ublk 5 --ram 1M >/tmp/second 2>&1; say "second $? $(tail -n 1 /tmp/second)"
+describe /tmp/other 5 'ram = "1M"'
+second() { $files/halfwink-block --config /tmp/other >/tmp/second 2>&1; }
+second; say "second $? $(tail -n 1 /tmp/second)"
 $files/mke2fs -q -t ext4 $disk || fail "mke2fs"
 mkdir /tmp/mnt; mount -t ext4 $disk /tmp/mnt || fail "mount"
 cp /halfwink/payload /tmp/mnt/a; sync; fstrim /tmp/mnt || fail "fstrim"; umount /tmp/mnt
@@ -152,7 +156,7 @@ finish_with KILL; wait $writer && fail "the writer saw no error"
 waited=0
 while [ -e $disk ]; do sleep 0.1; waited=$((waited + 1)); [ $waited -lt 3000 ] || fail "stuck"; done
 say "left $(ls /dev/ublkb* 2>/dev/null | wc -l) $(ls /dev/ublkc* | wc -l)"
-$files/halfwink-block --ublk 5 --ram 1M >/tmp/open 2>&1; say "mounted $? $(tail -n 1 /tmp/open)"
+second; say "mounted $? $(tail -n 1 /tmp/second)"
 umount /tmp/mnt
 first
 mount -t ext4 $disk /tmp/mnt || fail "mount after the crash"
@@ -181,7 +185,9 @@ exec 7<$disk
 finish_with TERM; say "open $status"
 exec 7<&-
 say "written $(dd if=/tmp/image bs=4k skip=8192 count=PIECES 2>/dev/null | md5sum | cut -d' ' -f1)"
-first --read-only
+image="$image
+read_only = true"
+first
 dd if=/halfwink/payload of=$disk bs=4k 2>/dev/null && fail "written"
 say "protected $(cat /sys/block/ublkb5/ro)"
 finish_with TERM

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, undisturbed, wait_until
+from conftest import Halfwink, need, need_preheating, undisturbed, wait_until
 
 from halfwink import programs
 from halfwink.errors import HalfwinkError
@@ -32,17 +32,7 @@ CLASSES = ["warm", "cold", "preheated", "sham"]
 
 @pytest.fixture(autouse=True)
 def _can_preheat() -> None:
-    try:
-        live_preheat.preload_library()
-    except HalfwinkError as error:
-        lacking(str(error))
-    for what, why in native.live_features():
-        if what.startswith("preheat:") and why:
-            lacking(f"{what}: {why}", kernel=True)
-    try:
-        live_preheat.cpus()
-    except HalfwinkError as error:
-        lacking(str(error), kernel=True)
+    need_preheating()
 
 
 def disorder(found: dict[str, Any]) -> str | None:

@@ -12,7 +12,8 @@ from conftest import lacking, need, need_qemu
 from halfwink.capture import guest, host, small
 from halfwink.capture.cpio import CpioWriter
 from halfwink.capture.errors import MissingRequirementError
-from halfwink.live import block as live_block
+from halfwink.live.block import SERVER
+from halfwink.live.served import program
 
 DRIVERS = ["ublk_drv", "ext4", "crc32c_generic"]
 #: Of this host's time, for everything that the guest does.
@@ -21,12 +22,14 @@ PATIENCE_S = 1200.0
 #: What every script may use. The shell has programs of its own under some of those names.
 BEGIN = """
 files=/halfwink/programs
+describe() { printf 'schema = 1\\nublk = %s\\n%s\\n' "$2" "$3" >"$1"; }
 begin() {
     # Else the last one's would be read.
     : >/tmp/said
-    $files/halfwink-block --ublk "$@" >/tmp/said 2>&1 &
+    describe /tmp/block.toml "$1" "$2"; shift 2
+    $files/halfwink-block --config /tmp/block.toml "$@" >/tmp/said 2>&1 &
     server=$!; waited=0
-    while ! grep -q "ready at" /tmp/said; do
+    while ! grep -q "block: ready" /tmp/said; do
         kill -0 $server 2>/dev/null || fail "server: $(tail -n 1 /tmp/said)"
         sleep 0.1; waited=$((waited + 1)); [ $waited -lt 3000 ] || fail "not ready: $*"
     done
@@ -52,15 +55,15 @@ def play(folder: Path, script: str, files: dict[str, bytes]) -> dict[str, str]:
     """Runs a script with this build's server in the guest; what it said, by its first word."""
     base = machine()
     initrd = folder / "initrd.cpio"
-    programs = [live_block.server().resolve(), Path(need("mke2fs")), Path(need("blkdiscard"))]
+    programs = [program(SERVER).resolve(), Path(need("mke2fs")), Path(need("blkdiscard"))]
     with initrd.open("wb") as archive:
         archive.write(base.base.read_bytes())
         with CpioWriter(archive) as cpio:
             cpio.file("halfwink/run.sh", (BEGIN + script).encode())
             for path, data in files.items():
                 cpio.file(path, data)
-            for program in programs:
-                small.add_program(cpio, program)
+            for added in programs:
+                small.add_program(cpio, added)
     words = small.command_line(base, initrd, 1)
     # In this host's time, on two CPUs side by side.
     at = words.index("-icount")

@@ -36,7 +36,7 @@ FOLDERS = (
 )
 MORE = ("workloads/prototype", "workloads/README.md", "workloads/worldcup98-1998-06-30.csv")
 LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so")
-PROGRAMS = ("halfwink-router", "halfwink-steer", "halfwink-circuits", "halfwink-block")
+PROGRAMS = tuple(f"halfwink-{name}" for name in ("router", "steer", "circuits", "block", "preheat"))
 LICENSES = ("LICENSE-MIT", "LICENSE-APACHE")
 #: Zip's first day: two builds of the same files are the same wheel.
 EPOCH = (1980, 1, 1, 0, 0, 0)

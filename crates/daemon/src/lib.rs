@@ -1,29 +1,29 @@
 //! The live programs that operators run: a description, a policy and watts by name, signals, files
-//! and metrics around a live router or proxy.
+//! and metrics around a live router, proxy or block device.
 //!
 //! ```text
-//!  arguments ──▶ run: signals, --seconds ──▶ Program ──▶ live router or proxy
+//!  arguments ──▶ run: signals, --seconds ──▶ Program ──▶ live router, proxy, block device
 //!                 │                            │
 //!                 ├──▶ --log, --report         └── policy and watts: crates/techniques
 //!                 └──▶ --metrics: OpenMetrics
 //! ```
 //!
-//! The binaries `halfwink-router` and `halfwink-steer` are this and nothing else; the Python
-//! package holds the same [`Program`]s.
+//! The binaries `halfwink-router`, `halfwink-steer` and `halfwink-block` are this and nothing else;
+//! the Python package holds or starts the same [`Program`]s.
 #![cfg(all(
     target_os = "linux",
     target_arch = "x86_64",
-    any(feature = "router", feature = "steer")
+    any(feature = "block", feature = "preheat", feature = "router", feature = "steer")
 ))]
 
 pub mod http;
-mod log;
+pub mod log;
 mod notify;
-mod openmetrics;
+pub mod openmetrics;
 #[cfg(feature = "router")]
 pub mod router;
 pub mod run;
-mod shown;
+pub mod shown;
 #[cfg(feature = "steer")]
 pub mod steer;
 
@@ -45,7 +45,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn input(error: impl std::fmt::Display) -> Error {
+    /// An error of the user's input.
+    pub fn input(error: impl std::fmt::Display) -> Error {
         Error::Input(error.to_string())
     }
 }
@@ -86,4 +87,9 @@ pub trait Program: Send + Sync {
 
     /// Returns whether all its threads are running.
     fn is_running(&self) -> bool;
+
+    /// Returns the reason why it runs no more, if it was not stopped.
+    fn ended(&self) -> &'static str {
+        "a thread has died; what it said is above"
+    }
 }

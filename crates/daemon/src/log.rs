@@ -13,7 +13,7 @@ use crate::Error;
 const ROOM: usize = 1 << 16;
 
 /// A log, if one was asked for.
-pub(crate) struct Log(Mutex<State>);
+pub struct Log(Mutex<State>);
 
 enum State {
     None,
@@ -25,7 +25,7 @@ enum State {
 
 impl Log {
     /// Begins one in `path`, and gives the policy's side of it.
-    pub(crate) fn begin<E, A>(
+    pub fn begin<E, A>(
         path: Option<&Path>,
         header: &Header,
     ) -> Result<(Log, Option<Tap<E, A>>), Error>
@@ -42,7 +42,8 @@ impl Log {
     }
 
     /// Lines dropped so far, if there is a log.
-    pub(crate) fn dropped(&self) -> Option<u64> {
+    #[must_use]
+    pub fn dropped(&self) -> Option<u64> {
         match &*self.locked() {
             State::None | State::Failed => None,
             State::Open(live) => Some(live.dropped()),
@@ -51,7 +52,7 @@ impl Log {
     }
 
     /// Ends the log, once the policy gets no more events. An error of the file is reported once.
-    pub(crate) fn end(&self) -> Result<(), Error> {
+    pub fn end(&self) -> Result<(), Error> {
         let mut state = self.locked();
         match std::mem::replace(&mut *state, State::Failed) {
             State::Open(live) => *state = State::Ended(live.end().map_err(failed)?),

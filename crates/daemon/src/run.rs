@@ -1,5 +1,6 @@
-//! From arguments to exit status: what both binaries do alike.
+//! From arguments to exit status: what all binaries do alike.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use halfwink_live::program::config::plain;
 use halfwink_techniques::Descriptions;
+use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -19,10 +21,10 @@ use crate::{Error, Library, Program};
 /// Between two looks whether all threads are alive.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Arguments of both programs.
+/// Arguments of all programs.
 #[derive(Clone, Debug, Parser)]
 pub struct Options {
-    /// Description (TOML): the file that `halfwink live router` and `halfwink live steer` take.
+    /// Description (TOML): the file that `halfwink live` takes for the same program.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// Folder that holds `machines` [default: of the Python package, or
@@ -39,7 +41,7 @@ pub struct Options {
     /// replay`.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Writes what it has counted and measured there at the end: JSON.
+    /// Writes what it has counted and measured there at the end: JSON; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Ends after so many seconds [default: when it is told to].
@@ -61,12 +63,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub struct Kind {
     /// Checks a description.
     pub check: fn(&Library, &Path) -> Result<(), Error>,
-    /// Begins, with a file for its log if there is to be one; a line to say, if there is any.
+    /// Begins, with a file for its log if there is to be one; lines to say.
     pub begin: fn(&Library, &Path, Option<&Path>) -> Result<Begun, Error>,
 }
 
 /// A program that has begun, and what to say of it.
-pub type Begun = (Arc<dyn Program>, Option<String>);
+pub type Begun = (Arc<dyn Program>, Vec<String>);
 
 /// Runs a program from its arguments to its end. Exit status: 0 if all went well, 1 if the machine
 /// did not allow it or a thread died, 2 if what was asked for cannot be.
@@ -104,15 +106,15 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     });
     let metrics = metrics.transpose()?;
     metrics.iter().for_each(|m| say(&format!("metrics: http://{}/metrics", m.address())));
-    if program.report()["modelled"].is_null() {
+    if program.report().get("modelled").is_some_and(Value::is_null) {
         let file = options.config.display();
         say(&format!("energy is not reported: machine = \"NAME\" in {file} adds modelled watts"));
     }
     say("ready");
-    manager.ready(greeting.as_deref().unwrap_or("ready"));
+    manager.ready(greeting.last().map_or("ready", String::as_str));
     until_told(&*program, &signals, options, &mut manager);
     manager.stopping();
-    let alive = program.is_running();
+    let (alive, ended) = (program.is_running(), program.ended());
     let stopped = program.stop();
     let report = program.report();
     if let Some(path) = &options.report {
@@ -128,13 +130,18 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
         eprintln!("{}: the log lacks {dropped} lines that its disk was too slow for", name());
     }
     if !alive {
-        return Err(Error::Run("a thread has died; what it said is above".to_owned()));
+        return Err(Error::Run(ended.to_owned()));
     }
     stopped
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
+    let written = if path.as_os_str() == "-" {
+        std::io::stdout().write_all(text.as_bytes())
+    } else {
+        std::fs::write(path, text)
+    };
+    written.map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
 
 /// Signals to end, to reload, or to open logs again, as they come. SIGUSR2 changes nothing: its

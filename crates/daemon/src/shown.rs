@@ -16,6 +16,7 @@ pub(crate) fn shown(values: &[(String, String)]) -> String {
 }
 
 /// Things that can always be written down as JSON: reports and log lines of this crate's programs.
-pub(crate) fn json(value: &impl serde::Serialize) -> Value {
+#[must_use]
+pub fn json(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use halfwink_eventlog::Tap;
+use halfwink_eventlog::{Header, Tap};
 use halfwink_live::clock::{ticks, Rate};
 use halfwink_policy::completion::Completion;
 use halfwink_policy::completion::{Action, CompletionPolicy, Done, Event, Hears, Queues};
@@ -39,12 +39,23 @@ impl Clock {
 }
 
 /// Properties of the policy, read once at the start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ways {
     pub(crate) hears: Hears,
     pub(crate) queues: Queues,
     pub(crate) period: Option<Time>,
     pub(crate) hears_polls: bool,
+}
+
+impl Ways {
+    fn of(policy: &CompletionPolicy) -> Ways {
+        Ways {
+            hears: policy.hears(),
+            queues: policy.queues(),
+            period: policy.period(),
+            hears_polls: policy.hears_polls(),
+        }
+    }
 }
 
 /// The policy and its surroundings.
@@ -56,12 +67,7 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(policy: CompletionPolicy, clock: Clock, log: Option<EventLog>) -> Control {
-        let ways = Ways {
-            hears: policy.hears(),
-            queues: policy.queues(),
-            period: policy.period(),
-            hears_polls: policy.hears_polls(),
-        };
+        let ways = Ways::of(&policy);
         let mut host = Host::logged(policy, log);
         // A policy of this family has nobody to answer at its start.
         host.start(|_, _| ());
@@ -136,6 +142,24 @@ impl Control {
             let (busy, of) = ((busy / scale) as u32, (all / scale).max(1) as u32);
             self.note(&Event::Used { cpu, busy, of });
         }
+    }
+
+    /// Lets another policy decide from now on, in the same log behind a header of its own.
+    ///
+    /// # Errors
+    /// Threads read, poll or report in another way for it, which they do from their start on.
+    pub(crate) fn replace(&self, policy: CompletionPolicy, header: Header) -> Result<(), String> {
+        if Ways::of(&policy) != self.ways {
+            let why =
+                "policy: one that reads, polls or measures in another way can only come by a \
+                       restart";
+            return Err(why.to_owned());
+        }
+        let mut host = self.locked();
+        let log = host.log().as_ref().map(|log| log.again(header));
+        host.replace(policy, log);
+        host.start(|_, _| ());
+        Ok(())
     }
 
     /// Returns the state of the policy.

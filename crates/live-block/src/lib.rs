@@ -16,11 +16,15 @@ pub mod advise;
 #[cfg(feature = "server")]
 pub mod backend;
 #[cfg(feature = "server")]
+pub mod config;
+#[cfg(feature = "server")]
 mod conn;
 #[cfg(feature = "server")]
 mod control;
 #[cfg(feature = "server")]
 mod crew;
+#[cfg(feature = "server")]
+mod front;
 #[cfg(feature = "server")]
 mod lease;
 #[cfg(feature = "server")]
@@ -53,6 +57,8 @@ mod worker;
 pub use conn::Counts;
 #[cfg(feature = "server")]
 pub use control::EventLog;
+#[cfg(feature = "server")]
+pub use front::{Done, Front};
 #[cfg(feature = "server")]
 pub use server::{Connections, Listen, Server, Setting};
 #[cfg(feature = "server")]

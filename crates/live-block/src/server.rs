@@ -132,7 +132,7 @@ pub(crate) struct Shared {
     pub(crate) ends: AtomicBool,
     /// Round-robin counter of connections.
     turn: AtomicU64,
-    limit: u64,
+    limit: AtomicU64,
     pub(crate) handshake: Duration,
     stop: Bell,
     pub(crate) begun: [Instant; 2],
@@ -204,7 +204,7 @@ impl Server {
             traffic: Traffic::default(),
             ends: AtomicBool::new(false),
             turn: AtomicU64::new(0),
-            limit: setting.connections,
+            limit: AtomicU64::new(setting.connections),
             handshake: setting.handshake,
             stop: Bell::new().map_err(said)?,
             begun: [earliest, Instant::now()],
@@ -229,6 +229,15 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.shared.control
+    }
+
+    /// Changes the largest number of connections. Those that are open stay.
+    pub(crate) fn limit(&self, connections: u64) {
+        self.shared.limit.store(connections, Ordering::Relaxed);
     }
 
     /// Returns whether all its threads are running.
@@ -342,7 +351,8 @@ fn accept(listener: &Listener, shared: &Shared) {
         unsafe { libc::poll(wanted.as_mut_ptr(), 2, -1) };
         match take(listener) {
             Ok(client) => {
-                if shared.traffic.open.load(Ordering::Relaxed) >= shared.limit {
+                let limit = shared.limit.load(Ordering::Relaxed);
+                if shared.traffic.open.load(Ordering::Relaxed) >= limit {
                     shared.traffic.refused.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use halfwink_live::sys::CpuSet;
 use halfwink_policy::completion::{Place, Topology};
 use serde::Serialize;
 
@@ -92,6 +93,27 @@ impl Machine {
             found.cloned().ok_or_else(|| format!("CPU {cpu} is not online"))
         };
         Ok(Machine { cpus: chosen.iter().map(find).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns a machine of the CPUs that serve here: those of a list as the kernel writes it, or
+    /// all on which this process may run.
+    ///
+    /// # Errors
+    /// A CPU of the list is not allowed or not online, or there are more than 255.
+    pub fn serving(cpus: Option<&str>) -> Result<Machine, String> {
+        let all = Machine::read(Path::new(SYSFS))?;
+        let allowed: Vec<u32> = CpuSet::allowed().iter().collect();
+        let chosen = match cpus {
+            Some(text) => list(text)?,
+            None => all.cpus.iter().map(|c| c.cpu).filter(|cpu| allowed.contains(cpu)).collect(),
+        };
+        if let Some(cpu) = chosen.iter().find(|cpu| !allowed.contains(cpu)) {
+            return Err(format!("CPU {cpu} is not one where this may run"));
+        }
+        if chosen.is_empty() || chosen.len() > 255 {
+            return Err("expected 1 to 255 CPUs".to_owned());
+        }
+        all.only(&chosen)
     }
 
     /// Converts to the topology of policies, in which CPUs are numbered from zero, in order.

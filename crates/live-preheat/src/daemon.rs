@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halfwink_eventlog::Live;
+use halfwink_eventlog::Tap;
 use halfwink_live::sys::{self, CpuSet};
 use halfwink_policy::preheat::announce::{Receiver, Refused};
-use halfwink_policy::preheat::{Action, Event, SetId};
-use halfwink_policy::Snapshot;
+use halfwink_policy::preheat::{Action, Event, PreheatPolicy, SetId};
+use halfwink_policy::{Host, Snapshot};
 use halfwink_units::Time;
 use serde::Serialize;
 
@@ -25,12 +25,12 @@ use crate::load::{monotonic_ns, Loader};
 use crate::place::{give_way, prefer, Rank};
 use crate::set::Lines;
 
-mod hosted;
 mod syn;
 
-pub use hosted::Hosted;
-use hosted::PolicyHost;
 pub use syn::Syn;
+
+/// A policy with the tap of its log, if it has one.
+pub type Hosted = Host<PreheatPolicy, Option<Tap<Event, Action>>>;
 
 /// Latencies that are kept.
 const KEPT: usize = 1 << 14;
@@ -105,8 +105,10 @@ pub struct Daemon {
     /// Time at which the last load issued its first line, by the monotonic clock.
     first_ns: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
+    loader: Arc<Mutex<Loader>>,
+    /// The loader has another set than the policy knows.
+    is_other: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    log: Option<Live>,
 }
 
 impl std::fmt::Debug for Daemon {
@@ -123,7 +125,7 @@ impl Daemon {
     pub fn start(
         socket: UdpSocket,
         receiver: Receiver,
-        Hosted { host, log }: Hosted,
+        host: Hosted,
         loader: Arc<Mutex<Loader>>,
         (service, triggers): (u16, Triggers),
     ) -> Result<Daemon, String> {
@@ -132,12 +134,14 @@ impl Daemon {
         socket.set_nonblocking(true).map_err(why)?;
         let counts = Arc::new(Mutex::new(Counts::default()));
         let (first_ns, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let is_other = Arc::new(AtomicBool::new(false));
         let cpu = loader.lock().map_err(|_| "another thread failed")?.cpu;
         let state = State {
             socket,
             receiver,
             host,
-            loader,
+            loader: Arc::clone(&loader),
+            is_other: Arc::clone(&is_other),
             service,
             gone: triggers.sockets.as_ref().map_or(0, |sockets| sockets.gone(service)),
             triggers,
@@ -159,7 +163,7 @@ impl Daemon {
             state.run(&told);
         });
         let thread = Some(thread.map_err(why)?);
-        Ok(Daemon { address, counts, first_ns, stop, thread, log })
+        Ok(Daemon { address, counts, first_ns, stop, loader, is_other, thread })
     }
 
     /// Returns the counters up to now.
@@ -175,11 +179,28 @@ impl Daemon {
         self.first_ns.load(Ordering::Acquire)
     }
 
-    /// Ends it, and its log.
+    /// Loads other lines from the next request on.
     ///
     /// # Errors
-    /// What went wrong with the log's file, at any time.
-    pub fn stop(&mut self) -> Result<(), String> {
+    /// One of the kernel's may not be read.
+    pub fn load(&self, lines: Lines) -> Result<(), String> {
+        self.loader.lock().map_err(|_| "another thread failed")?.set(lines, "")?;
+        // The thread looks before its next load: to wake it now would be in vain.
+        self.is_other.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns whether its thread is running.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Ends it.
+    pub fn stop(&mut self) {
+        if self.thread.is_none() {
+            return;
+        }
         self.stop.store(true, Ordering::Release);
         // Anything wakes it, even what it does not believe.
         if let Ok(socket) = UdpSocket::bind("127.0.0.1:0") {
@@ -188,22 +209,21 @@ impl Daemon {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let ended = self.log.take().map(Live::end);
-        ended.transpose().map(drop).map_err(|e| e.to_string())
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let _ = self.stop();
+        self.stop();
     }
 }
 
 struct State {
     socket: UdpSocket,
     receiver: Receiver,
-    host: PolicyHost,
+    host: Hosted,
     loader: Arc<Mutex<Loader>>,
+    is_other: Arc<AtomicBool>,
     service: u16,
     /// Listening sockets of the service that have gone.
     gone: u32,
@@ -244,11 +264,19 @@ impl State {
                 self.sleep();
                 received = self.socket.recv_from(&mut bytes);
             }
+            let ends = |length| length == 0 && stop.load(Ordering::Acquire);
+            // The datagram that tells of the end is no announcement, and is not counted.
+            if received.as_ref().is_ok_and(|(length, _)| ends(*length)) {
+                break;
+            }
             self.counts.wakes += 1;
             if self.triggers.awake.is_some() {
                 prefer(0, Rank::First);
             }
             while let Ok((length, _)) = received {
+                if ends(length) {
+                    break;
+                }
                 self.heard(&bytes[..length]);
                 received = self.socket.recv_from(&mut bytes);
             }
@@ -313,6 +341,10 @@ impl State {
     }
 
     fn announced(&mut self, at: Time, due: Time) {
+        if self.is_other.swap(false, Ordering::Acquire) {
+            let lines = self.lines();
+            self.tell(at, Event::Built { service: self.service, lines });
+        }
         self.look_for_restarts(at);
         self.tell(at, Event::Announced { service: self.service, due });
     }

@@ -173,13 +173,8 @@ impl Harness {
         let receiver = Receiver::new(key, ReceiverParameters::default());
         let triggers = Triggers { awake: Some(Awake::Measured), ..Triggers::default() };
         let service = (self.subject.address.port(), triggers);
-        let daemon = Daemon::start(
-            socket,
-            receiver,
-            Hosted::new(policy),
-            Arc::clone(&self.loader),
-            service,
-        )?;
+        let (host, loader) = (Hosted::logged(policy, None), Arc::clone(&self.loader));
+        let daemon = Daemon::start(socket, receiver, host, loader, service)?;
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
         socket.connect(daemon.address).map_err(why)?;
         self.place.rest();

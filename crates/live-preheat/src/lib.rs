@@ -15,6 +15,8 @@
 #[cfg(feature = "host")]
 pub mod client;
 #[cfg(feature = "host")]
+pub mod config;
+#[cfg(feature = "host")]
 pub mod daemon;
 pub mod helper;
 pub mod shared;

@@ -43,9 +43,9 @@ fn datagrams_from_anywhere_are_counted() {
     let key = Key(*b"of this one test");
     let receiver = Receiver::new(key, ReceiverParameters::default());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let host = Hosted::logged(policy(), None);
     let daemon =
-        Daemon::start(socket, receiver, Hosted::new(policy()), loader, (PORT, Triggers::default()))
-            .unwrap();
+        Daemon::start(socket, receiver, host, loader, (PORT, Triggers::default())).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(daemon.address).unwrap();
     let announcement = |port, sequence| Announcement {

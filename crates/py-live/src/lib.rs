@@ -1,6 +1,7 @@
 //! `halfwink._live`: live programs, instruments and test beds for Python. It converts and has no
 //! logic.
 
+mod block;
 mod calibrate;
 mod circuits;
 mod convert;
@@ -23,6 +24,7 @@ fn _live(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::LiveRouter>()?;
     module.add_class::<programs::Metrics>()?;
     module.add_class::<steer::LiveSteer>()?;
+    module.add_function(wrap_pyfunction!(block::block_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::dataplane_costs, module)?)?;
     calibrate::register(module)?;
     circuits::register(module)?;

@@ -3,19 +3,14 @@
 use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use halfwink_live_preheat::client::Dialogue;
-use halfwink_live_preheat::daemon::{Awake, Daemon, Hosted, Syn, Triggers};
 use halfwink_live_preheat::harness::{beside, Cold, Harness, Subject};
-use halfwink_live_preheat::kernel::Image;
-use halfwink_live_preheat::load::Loader;
 use halfwink_live_preheat::shared::Shared;
-use halfwink_live_preheat::{bpf, policy, set, TECHNIQUE, VARIABLE};
-use halfwink_policy::preheat::announce::{
-    encode, Announcement, Key, Mode, Receiver, ReceiverParameters,
-};
+use halfwink_live_preheat::{policy, VARIABLE};
+use halfwink_policy::preheat::announce::{encode, Announcement, Key, Mode};
 use halfwink_units::Time;
 use pyo3::prelude::*;
 
@@ -178,76 +173,10 @@ impl PreheatHarness {
     }
 }
 
-/// Loads a set before announced requests.
-#[pyclass(frozen)]
-struct PreheatDaemon(Mutex<Daemon>);
-
-#[pymethods]
-impl PreheatDaemon {
-    #[new]
-    #[pyo3(signature = (
-        shared, set, to, key, port, cpu, *, syn_us=None, every_us=None, awake=false, log=None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "named in Python")]
-    fn new(
-        shared: PathBuf,
-        set: PathBuf,
-        to: &str,
-        key: &[u8],
-        port: u16,
-        cpu: u32,
-        syn_us: Option<f64>,
-        every_us: Option<f64>,
-        awake: bool,
-        log: Option<PathBuf>,
-    ) -> PyResult<PreheatDaemon> {
-        let image = Image::running().map_err(wrong)?;
-        let lines = set::read(&set, &image).map_err(wrong)?;
-        let shared = self::shared(&shared).map_err(wrong)?;
-        let programs = bpf::Lines::open(&image).map_err(wrong)?;
-        let mut loader = Loader::new(Some(Arc::new(Mutex::new(programs))), shared, cpu);
-        loader.set(lines, "").map_err(wrong)?;
-        let receiver = Receiver::new(self::key(key)?, ReceiverParameters::default());
-        let span = |us: f64| Duration::from_secs_f64(us / 1e6);
-        let syn = syn_us.map(|us| Ok::<_, String>((Syn::open(0, port)?, span(us)))).transpose();
-        let triggers = Triggers {
-            syn: syn.map_err(wrong)?,
-            awake: awake.then_some(Awake::Polite),
-            every: every_us.map(span),
-            sockets: bpf::Sockets::open().ok(),
-        };
-        let socket = UdpSocket::bind(address(to)?).map_err(|e| wrong(format!("{to}: {e}")))?;
-        let loader = Arc::new(Mutex::new(loader));
-        let hosted = match log {
-            Some(path) => Hosted::logged(policy(), TECHNIQUE, &path).map_err(wrong)?,
-            None => Hosted::new(policy()),
-        };
-        let daemon = Daemon::start(socket, receiver, hosted, loader, (port, triggers));
-        Ok(PreheatDaemon(Mutex::new(daemon.map_err(failed)?)))
-    }
-
-    /// Returns the address that it listens on.
-    fn address(&self) -> PyResult<String> {
-        Ok(self.0.lock().map_err(failed)?.address.to_string())
-    }
-
-    /// Returns the counters up to now.
-    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.0.lock().map_err(failed)?.counts())
-    }
-
-    /// Ends it, and its log.
-    fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        let stop = || self.0.lock().map_err(|_| "an earlier call failed")?.stop();
-        py.detach(stop).map_err(failed)
-    }
-}
-
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PREHEAT_VARIABLE", VARIABLE)?;
     module.add("PREHEAT_COLD", Cold::ALL.map(Cold::name).to_vec())?;
     module.add_class::<PreheatHarness>()?;
-    module.add_class::<PreheatDaemon>()?;
     pages::register(module)?;
     module.add_function(wrap_pyfunction!(preheat_announce, module)?)?;
     module.add_function(wrap_pyfunction!(preheat_beside, module)?)?;

@@ -9,18 +9,16 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink.cli.console import err, parted, print_table, print_tables, put_json, say
-from halfwink.cli.serving import signals
+from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
 from halfwink.live import block_advice
 from halfwink.live.block import Block, Device
 
 Flag = Annotated[bool, Parameter(negative="")]
 
-#: Between two looks whether the server is alive, in seconds.
-LOOK_S = 0.5
-
 
 def block(
+    description: Path | None = None,
     *,
     unix: Path | None = None,
     tcp: str | None = None,
@@ -41,6 +39,7 @@ def block(
     no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
     connections: int = 1000,
     log: Path | None = None,
+    metrics: str | None = None,
     advise: Flag = False,
     iops: float | None = None,
     report: Path | None = None,
@@ -54,10 +53,13 @@ def block(
     """Serve a block device over NBD: one CPU reads requests, and a policy chooses the completing
     CPU.
 
-    SIGTERM or Ctrl-C ends it; what was answered is on stable storage then. All times are measured.
+    SIGTERM or Ctrl-C ends it; what was answered is on stable storage then. SIGHUP reads the
+    description again (connections, policy, rest). All times are measured.
 
     Parameters
     ----------
+    description
+        TOML file with the settings of the device, instead of the options for them.
     unix
         Listen at this Unix socket.
     tcp
@@ -104,6 +106,8 @@ def block(
         Largest number of simultaneous connections; more are closed.
     log
         File for the policy's events and actions: lines of JSON.
+    metrics
+        HOST:PORT at which to serve OpenMetrics.
     advise
         Measure this machine instead of serving, and advise which CPUs and queues should complete
         I/Os.
@@ -155,25 +159,35 @@ def block(
         connections=connections,
         log=log,
     )
-    with signals() as asked, Block(device, seconds=seconds) as serving:
+    if description is not None and device != Device(log=log):
+        raise HalfwinkError(f"{description}: expected no option of the device beside it")
+
+    def tell(line: str) -> None:
+        err.print(f"halfwink: {line}", markup=False)
+
+    with Block(
+        description or device,
+        log=log,
+        metrics=metrics,
+        seconds=seconds,
+        forwards=True,
+        tell=tell,
+    ) as serving:
         for line in serving.said:
-            err.print(f"halfwink: {line}", markup=False)
+            tell(line)
         say(f"ready at {serving.address}", quiet=quiet)
-        while serving.is_running and not asked.stop:
-            asked.wait(LOOK_S)
-        found = serving.stop()
+        found = serving.wait()
     put_json("live.block", found, out, json=json)
-    if not json and vhost is not None:
+    of_guests = "stages" not in found
+    if not json and of_guests:
         counts = ("requests", "failed", "broken")
         say(", ".join(f"{found[name]:,} {name}" for name in counts), quiet=quiet)
     elif not json and not quiet:
         show(found)
-    if vhost is not None:
-        return 0
-    if found["log_dropped"]:
-        err.print(f"halfwink: the log lacks {found['log_dropped']:,} lines", markup=False)
-    if found["ledger"]["imbalance"] is not None:
-        err.print(f"halfwink: {found['ledger']['imbalance']}", markup=False)
+        for line in measured_lines(found):
+            say(line)
+        if found["measured"]["missing"] is not None:
+            say(f"not measured: {found['measured']['missing']}")
     return 0
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from halfwink.cli.console import print_json, print_table, print_tables, say
+from halfwink.cli.console import err, print_json, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import native
 from halfwink.live import preheat as preheating
+from halfwink.live.served import Served, described
+
+#: The program that loads lines.
+PROGRAM = "halfwink-preheat"
 
 app = App(
     name="preheat",
@@ -182,12 +183,13 @@ def run(
     every_ms: Annotated[float | None, Parameter(name="--every-ms")] = None,
     awake: Flag = False,
     log: Path | None = None,
+    metrics: str | None = None,
     seconds: float | None = None,
 ) -> None:
     """Load a set before each announced request, until it is ended.
 
     A server reports in the file --shared, which this command makes, if it is started with
-    LD_PRELOAD and HALFWINK_PREHEAT as this command says.
+    LD_PRELOAD and HALFWINK_PREHEAT as this command says. SIGHUP reads the set again.
 
     Parameters
     ----------
@@ -211,50 +213,42 @@ def run(
         Spin instead of sleeping, to begin some microseconds earlier.
     log
         Event log for `halfwink replay`. A thread that writes it wakes 50 times a second.
+    metrics
+        HOST:PORT at which to serve OpenMetrics.
     seconds
         Length of the run in seconds (default: until a signal).
     """
-    for name, value, most in (("--syn-us", syn_us, 1e4), ("--every-ms", every_ms, 1e6)):
-        if value is not None and not 0 < value <= most:
-            raise HalfwinkError(f"{name} {value}: expected above 0, at most {most:.0f}")
-    if not 0 < port < 65536:
-        raise HalfwinkError(f"--port {port}: expected 1 to 65535")
-    try:
-        secret = key.read_bytes()
-    except OSError as error:
-        raise HalfwinkError(f"{key}: {error.strerror}") from error
-    if not shared.exists():
-        native.preheat_share(str(shared), False)
-    daemon = native.PreheatDaemon(
-        str(shared),
-        str(set),
-        listen,
-        secret,
-        port,
-        preheating.cpus()[0] if cpu is None else cpu,
-        syn_us=syn_us,
-        every_us=None if every_ms is None else every_ms * 1e3,
-        awake=awake,
-        log=None if log is None else str(log),
-    )
-    say(f"hears announcements at {daemon.address()}; start the server with")
-    for name, value in preheating.environment(shared.absolute()).items():
-        say(f"  {name}={value}")
-    ended = threading.Event()
+    settings = {
+        "port": port,
+        "set": set,
+        "shared": shared,
+        "key": key,
+        "listen": listen,
+        "cpu": cpu,
+        "syn_us": syn_us,
+        "every_ms": every_ms,
+        "awake": awake,
+    }
+    with Served(
+        PROGRAM,
+        described(settings),
+        log=log,
+        metrics=metrics,
+        seconds=seconds,
+        forwards=True,
+        tell=_tell,
+    ) as serving:
+        for line in serving.said:
+            _tell(line)
+        say(f"hears announcements at {serving.address}; start the server with")
+        for name, value in preheating.environment(shared.absolute()).items():
+            say(f"  {name}={value}")
+        found = serving.wait()
+    print_json("live.preheat.daemon", found)
 
-    def end(_number: int, _frame: object) -> None:
-        ended.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    begun = time.monotonic()
-    while not ended.wait(0.2 if seconds is None else min(0.2, seconds)):
-        if seconds is not None and time.monotonic() - begun >= seconds:
-            break
-    # Its end is told by a datagram too.
-    counts = daemon.counts()
-    daemon.stop()
-    print_json("live.preheat.daemon", counts)
+def _tell(line: str) -> None:
+    err.print(f"halfwink: {line}", markup=False)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from halfwink import installed
-from halfwink.errors import HalfwinkError, RunError
+from halfwink.live.served import Served, described
 
 #: The program that serves.
 SERVER = "halfwink-block"
-#: Longest that a server may take to begin, and to end, in seconds.
-PATIENCE_S = 60.0
-
-
 #: Where the kernel's ublk driver makes disks.
 UBLK_CONTROL = Path("/dev/ublk-control")
 #: What adds that. Debian 12's own kernels are built without it, its backports' with it.
@@ -28,18 +17,6 @@ UBLK_FIX = (
     "modprobe ublk_drv, as root (Linux 6.5 or newer, CONFIG_BLK_DEV_UBLK; for Debian 12, the"
     " kernel of bookworm-backports)"
 )
-
-
-def server() -> Path:
-    """The program that serves.
-
-    Raises:
-        HalfwinkError: the server was not built.
-    """
-    found = installed.program(SERVER)
-    if found is None:
-        raise HalfwinkError(installed.missing(f"the program {SERVER}"))
-    return found
 
 
 @dataclass(frozen=True)
@@ -88,141 +65,34 @@ class Device:
     connections: int = 1000
     log: Path | None = None
 
-    def words(self) -> list[str]:
-        """Returns the settings as arguments of the server.
-
-        Raises:
-            HalfwinkError: an option on clients was given for a disk, which has none.
-        """
-        if self.ublk is not None:
-            for name in ("export", "connections", "queues"):
-                if getattr(self, name) != getattr(Device, name):
-                    raise HalfwinkError(f"--{name} says nothing of a disk of this machine (--ublk)")
-        words: list[str] = []
-        pairs = {
-            "--unix": self.unix,
-            "--tcp": self.tcp,
-            "--vhost": self.vhost,
-            "--queues": self.queues,
-            "--ublk": self.ublk,
-            "--ram": self.ram,
-            "--file": self.file,
-            "--io": self.io,
-            "--latency-us": self.latency_us,
-            "--seed": self.seed,
-            "--export": self.export or None,
-            "--policy": self.policy,
-            "--rest": self.rest,
-            "--cpus": self.cpus,
-            "--connections": self.connections,
-            "--log": self.log,
-        }
-        for name, value in pairs.items():
-            if value is not None:
-                words += [name, str(value)]
-        words += ["--direct"] * self.direct
-        words += ["--read-only"] * self.read_only
-        words += ["--no-pin"] * (not self.pin)
-        return words
+    def description(self) -> str:
+        """Returns the settings as a description (TOML); defaults are left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        other = {name: v for name, v in values.items() if v != getattr(Device, name)}
+        other.pop("log", None)
+        if self.ublk is not None and self.ublk.isdecimal():
+            other["ublk"] = int(self.ublk)
+        return described(other)
 
 
-class Block:
+class Block(Served):
     """A device at work, from its making until :meth:`stop`.
 
+    Its report holds counts, measured times of stages and threads, and a ledger: see
+    docs/techniques/live-block.md.
+
     Args:
-        device: settings of the device.
-        seconds: length of the run (default: until it is stopped).
+        device: settings of the device, or the path of its description (TOML).
+        log: file for the policy's events and actions, where a path is given.
+        more: see :class:`halfwink.live.served.Served`.
 
     Raises:
         HalfwinkError: the request is invalid.
         RunError: the machine does not allow it.
     """
 
-    def __init__(self, device: Device, *, seconds: float | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="halfwink-block-")
-        self._report = Path(self._folder.name) / "report.json"
-        words = [str(server()), *device.words(), "--report", str(self._report)]
-        if seconds is not None:
-            words += ["--seconds", str(seconds)]
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        #: What it said before it was ready: why something is not as it was asked for.
-        self.said: list[str] = []
-        self.address = self._ready()
-
-    def _ready(self) -> str:
-        """Waits until it serves; where."""
-        stderr = self._process.stderr
-        assert stderr is not None
-        for line in stderr:
-            text = line.strip().removeprefix(f"{SERVER}: ")
-            if text.startswith("ready at "):
-                return text.removeprefix("ready at ")
-            self.said.append(text)
-        status = self._process.wait()
-        self._folder.cleanup()
-        raise _failed(status, self.said)
-
-    @property
-    def pid(self) -> int:
-        """Number of the server's process."""
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        """Tells whether it serves."""
-        return self._process.poll() is None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.is_running:
-            self.stop()
-
-    def kill(self) -> None:
-        """Ends it at once, as a crash would. Nothing is reported."""
-        self._process.kill()
-        self._process.communicate()
-        self._folder.cleanup()
-
-    def stop(self) -> dict[str, Any]:
-        """Ends it in good order, if it has not ended; what it has done.
-
-        Returns:
-            Counts, measured times of stages and threads, ledger: see docs/techniques/live-block.md.
-
-        Raises:
-            RunError: the server failed, or does not end.
-        """
-        if self.is_running:
-            self._process.send_signal(signal.SIGTERM)
-        return self.wait(PATIENCE_S)
-
-    def wait(self, seconds: float | None = None) -> dict[str, Any]:
-        """Waits until it has ended, at most this long; returns its report."""
-        try:
-            _, said = self._process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise RunError(f"{SERVER} does not end") from None
-        try:
-            if self._process.returncode != 0:
-                raise _failed(self._process.returncode, said.splitlines())
-            return json.loads(self._report.read_text())
-        finally:
-            self._folder.cleanup()
-
-
-def _failed(status: int, said: Sequence[str]) -> HalfwinkError | RunError:
-    lines = [line.removeprefix(f"{SERVER}: ") for line in said if line.strip()]
-    # What clap adds about usage is no news.
-    first = next((line for line in lines if line), f"{SERVER} ended with status {status}")
-    text = first.removeprefix("error: ")
-    return HalfwinkError(text) if status == 2 else RunError(text)
+    def __init__(self, device: Device | Path, *, log: Path | None = None, **more: Any) -> None:
+        if isinstance(device, Device):
+            super().__init__(SERVER, device.description(), log=device.log, **more)
+        else:
+            super().__init__(SERVER, device, log=log, **more)

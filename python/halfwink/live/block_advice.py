@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from halfwink.errors import HalfwinkError, RunError
+from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
-from halfwink.live.block import server
+from halfwink.live import native
 
 #: assumption: a queue's CPU is used for so much of its time at most, so that bursts find room.
 FULL = 0.7
@@ -85,12 +84,7 @@ def measure(cpus: str | None = None) -> dict[str, Any]:
         HalfwinkError: a CPU that is none.
         RunError: the machine could not be measured.
     """
-    words = [str(server()), "--measure", *(["--cpus", cpus] if cpus is not None else [])]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        why = done.stderr.strip().removeprefix("halfwink-block: ")
-        raise HalfwinkError(why) if done.returncode == 2 else RunError(why)
-    return json.loads(done.stdout)
+    return native.block_costs(cpus)
 
 
 def load_of(path: Path) -> Load:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfwink.schemas.parts import LIST, NOTE, NUMBER, OBJECT, Node, document, part
-from halfwink.schemas.shared import INTERVAL
+from halfwink.schemas.shared import INTERVAL, MEASURED
 from halfwink.schemas.tables import tables
 
 CALL_TIMES = part("mean_ns p50_ns p99_ns timed")
@@ -46,7 +46,9 @@ DOCUMENTS = {
     ),
     "live.preheat.daemon": document(
         "halfwink live preheat daemon: what was announced and preheated",
-        "failed handshakes heard kernel_lines loads not_done restarts unknown wakes",
+        "duration_s failed handshakes heard kernel_lines loads log_dropped not_done restarts "
+        "unknown wakes",
+        measured=MEASURED,
         refused=REFUSED,
     ),
     "resctrl.plan": document(

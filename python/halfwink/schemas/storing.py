@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfwink.schemas.parts import NOTE, NUMBER, OBJECT, TEXT, document, part
-from halfwink.schemas.shared import LEDGER, TIMES
+from halfwink.schemas.shared import LEDGER, MEASURED, REPORTED, TIMES
 from halfwink.schemas.tables import tables
 
 CPU = part("cache cache_bytes cpu level package")
@@ -25,6 +25,7 @@ DOCUMENTS = {
         latency=TIMES,
         ledger=LEDGER,
         machine=MACHINE.called("CPUs of this machine and their caches."),
+        measured=MEASURED,
         policy_state=part("gathering gives handlers").or_null(),
         queues=NOTE,
         requests=part(
@@ -33,6 +34,7 @@ DOCUMENTS = {
             statuses=NUMBER.called("Block-status queries."),
         ),
         stages=OBJECT.or_null(),
+        tables=REPORTED,
         workers=part(
             "batches cpu given overflowed polling_s sleeping_s wakes working_s",
             here=NUMBER.called("I/Os that the worker completed on its own CPU."),

@@ -21,7 +21,7 @@ struct Arguments {
 
 fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
     let program = Router::start(library, path, log)?;
-    Ok((Arc::new(program), None))
+    Ok((Arc::new(program), Vec::new()))
 }
 
 fn main() -> ExitCode {

@@ -22,7 +22,7 @@ struct Arguments {
 fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
     let program = Steer::start(library, path, log)?;
     let greeting = format!("listening at {}", program.address());
-    Ok((Arc::new(program), Some(greeting)))
+    Ok((Arc::new(program), vec![greeting]))
 }
 
 fn main() -> ExitCode {

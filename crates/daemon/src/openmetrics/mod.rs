@@ -18,21 +18,21 @@ use halfwink_live::program::report::{Latency, LIMITS_US};
 
 /// The page under construction.
 #[derive(Default)]
-struct Page(String);
+pub struct Page(String);
 
 impl Page {
     /// Begins a family of counters; its samples end in `_total`.
-    fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "counter", "_total", help)
     }
 
     /// Begins a family of gauges.
-    fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "gauge", "", help)
     }
 
     /// A family with the counts of times up to each limit, in seconds.
-    fn histogram(&mut self, name: &'static str, help: &str, latency: &Latency) {
+    pub fn histogram(&mut self, name: &'static str, help: &str, latency: &Latency) {
         self.family(name, "histogram", "", help);
         for (limit, count) in LIMITS_US.iter().zip(latency.within) {
             let _ = writeln!(self.0, "{name}_bucket{{le=\"{}\"}} {count}", seconds(*limit));
@@ -42,26 +42,36 @@ impl Page {
         let _ = writeln!(self.0, "{name}_sum {sum_s}");
     }
 
-    fn family(&mut self, name: &str, kind: &str, suffix: &'static str, help: &str) -> Family<'_> {
+    /// Begins a family of a kind, whose samples end in `suffix`.
+    pub fn family(
+        &mut self,
+        name: &str,
+        kind: &str,
+        suffix: &'static str,
+        help: &str,
+    ) -> Family<'_> {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family { page: self, sample: format!("{name}{suffix}") }
     }
 
-    fn end(mut self) -> String {
+    /// Ends the page; its text.
+    #[must_use]
+    pub fn end(mut self) -> String {
         self.0.push_str("# EOF\n");
         self.0
     }
 }
 
 /// A family whose samples are being written.
-struct Family<'a> {
+pub struct Family<'a> {
     page: &'a mut Page,
     sample: String,
 }
 
 impl Family<'_> {
-    fn add(&mut self, labels: &[(&str, &str)], value: impl Display) {
+    /// Adds a sample with its labels.
+    pub fn add(&mut self, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let labels =
@@ -86,7 +96,7 @@ fn escaped(value: &str) -> String {
 }
 
 /// Writes the joules that meters of this machine have measured, if it has any.
-fn meters(page: &mut Page, measured: &Measured) {
+pub fn meters(page: &mut Page, measured: &Measured) {
     if measured.meters.is_empty() {
         return;
     }

@@ -5,7 +5,6 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,8 @@ use super::rings::Rings;
 use crate::ring;
 
 /// Interface by which a file is read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Io {
     /// Uses io_uring where the kernel allows it, otherwise calls.
     #[default]
@@ -25,19 +25,6 @@ pub enum Io {
     Uring,
     /// Uses `pread` and `pwrite`.
     Sync,
-}
-
-impl FromStr for Io {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Io, String> {
-        match text {
-            "auto" => Ok(Io::Auto),
-            "uring" => Ok(Io::Uring),
-            "sync" => Ok(Io::Sync),
-            _ => Err("expected uring, sync or auto".to_owned()),
-        }
-    }
 }
 
 /// A file through `pread` and `pwrite`, or an io_uring. It is never mapped: what is cut off under

@@ -195,6 +195,10 @@ impl Ublk {
         disk(self.device.number)
     }
 
+    pub(crate) fn control(&self) -> &Control {
+        &self.live.shared.control
+    }
+
     /// Returns whether all its threads are running, and the disk is present.
     #[must_use]
     pub fn is_running(&self) -> bool {

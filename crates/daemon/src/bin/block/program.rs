@@ -1,0 +1,215 @@
+//! The live block device with the policy that its description names.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use halfwink_daemon::log::Log;
+use halfwink_daemon::shown::json;
+use halfwink_daemon::{Error, Library, Program};
+use halfwink_eventlog::{Family, Header};
+use halfwink_live::program::config::{changes, refuse};
+use halfwink_live::program::rapl::{Measured, Meter};
+use halfwink_live::program::report::{tables, Column, Run};
+use halfwink_live_block as live;
+use halfwink_live_block::config::{Config, FIXED};
+use halfwink_live_block::topology::Machine;
+use halfwink_live_block::vhost::Served;
+use halfwink_live_block::{Done, Front};
+use halfwink_policy::completion::CompletionPolicy;
+use halfwink_techniques::block::{make, Made, LIVE_BLOCK};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::metrics;
+
+/// A block device at work. Dropping it stops it.
+pub(crate) struct Block {
+    state: Mutex<State>,
+    machine: Machine,
+    log: Log,
+    meter: Meter,
+}
+
+struct State {
+    config: Config,
+    /// None once it has stopped.
+    front: Option<Front>,
+    /// Last report of a device that has stopped.
+    last: Option<Done>,
+}
+
+/// What a device has done, as its report says it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Looked {
+    /// I/Os of clients or of the kernel, which passed a policy.
+    Policed(Box<Report>),
+    /// Requests of virtual machines.
+    Guests(Served),
+}
+
+/// Report of a device whose requests pass a policy.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// Measured part of the report.
+    #[serde(flatten)]
+    pub(crate) live: live::report::Report,
+    /// Completion policy, with parameters.
+    pub(crate) policy: String,
+    /// Rest of a thread without work.
+    pub(crate) rest: String,
+    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
+    pub(crate) log_dropped: Option<u64>,
+    /// Joules and watts of this machine, with all that runs on it, by meters that it has.
+    pub(crate) measured: Measured,
+    /// CPUs that serve.
+    pub(crate) machine: Machine,
+    /// `run` and `ledger`, as results of simulated runs have them.
+    pub(crate) tables: BTreeMap<&'static str, Vec<Column>>,
+}
+
+/// A description with what it names.
+struct Described {
+    config: Config,
+    machine: Machine,
+    policy: CompletionPolicy,
+    /// Header from which the same policy can be made again.
+    header: Header,
+}
+
+fn described(path: &Path) -> Result<Described, Error> {
+    let config = Config::read(path).map_err(Error::input)?;
+    let machine = Machine::serving(config.cpus.as_deref());
+    let machine =
+        machine.map_err(|why| Error::Input(format!("{}: cpus: {why}", path.display())))?;
+    let made = make(&config.policy, &config.rest, &machine.topology());
+    let Made { policy, technique, values } = made.map_err(Error::input)?;
+    let header = Header::new(LIVE_BLOCK, Family::Completion, &technique)
+        .on("", "live")
+        .with(values.iter().map(|(key, value)| (*key, value.as_str())));
+    Ok(Described { config, machine, policy, header })
+}
+
+/// Checks a description without opening what holds the bytes.
+///
+/// # Errors
+/// The file, the line and what was expected.
+pub(crate) fn check(_: &Library, path: &Path) -> Result<(), Error> {
+    described(path).map(drop)
+}
+
+impl Block {
+    /// Serves a device as its description says; `log`: a file for its policy's events. Also returns
+    /// lines about what differs from the description.
+    ///
+    /// # Errors
+    /// The description is wrong, or the machine does not allow it.
+    pub(crate) fn start(path: &Path, log: Option<&Path>) -> Result<(Block, Vec<String>), Error> {
+        let Described { config, machine, policy, header } = described(path)?;
+        if config.vhost.is_some() && log.is_some() {
+            let why = "--log: a disk of virtual machines asks no policy";
+            return Err(Error::Input(why.to_owned()));
+        }
+        if config.ublk.is_some() {
+            live::ublk::missing().map_or(Ok(()), |why| Err(Error::Run(why)))?;
+        }
+        live::raise_descriptor_limit();
+        let backend = config.backend().map_err(Error::Input)?;
+        let said = backend.way().fell_back.into_iter().collect();
+        let (log, tap) = Log::begin(log, &header)?;
+        let front = Front::start(&config, &machine, backend, policy, tap).map_err(Error::Run)?;
+        let state = Mutex::new(State { config, front: Some(front), last: None });
+        Ok((Block { state, machine, log, meter: Meter::begin() }, said))
+    }
+
+    /// Returns the place at which it serves: an NBD URI, a disk, a socket.
+    pub(crate) fn address(&self) -> String {
+        self.locked().front.as_ref().map(Front::address).unwrap_or_default()
+    }
+
+    /// Returns the report up to now, or the last one.
+    pub(crate) fn look(&self) -> Looked {
+        let (done, policy, rest) = {
+            let state = self.locked();
+            let done = state.front.as_ref().map(Front::report).or_else(|| state.last.clone());
+            (done, state.config.policy.clone(), state.config.rest.clone())
+        };
+        let live = match done.unwrap_or(Done::Guests(Served::default())) {
+            Done::Policed(report) => *report,
+            Done::Guests(served) => return Looked::Guests(served),
+        };
+        let run = Run {
+            unit_of_work: "I/Os",
+            units: live.workers.iter().map(|worker| worker.here + worker.given).sum(),
+            machine: None,
+            technique: &policy,
+            set: String::new(),
+            latency: live.latency,
+        };
+        let tables = tables(&run, &live.ledger).into();
+        let (log_dropped, measured) = (self.log.dropped(), self.meter.look());
+        let machine = self.machine.clone();
+        let report = Report { live, policy, rest, log_dropped, measured, machine, tables };
+        Looked::Policed(Box::new(report))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Program for Block {
+    fn report(&self) -> Value {
+        json(&self.look())
+    }
+
+    fn metrics(&self) -> String {
+        metrics::block(&self.look())
+    }
+
+    fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
+        let Described { config, policy, header, .. } = described(path)?;
+        let mut state = self.locked();
+        let found = changes(&state.config, &config);
+        refuse(&found, &FIXED).map_err(Error::Input)?;
+        // A policy that stays keeps what it has learned, and its part of the log.
+        let is_other = (&state.config.policy, &state.config.rest) != (&config.policy, &config.rest);
+        if let Some(front) = &state.front {
+            let policy = is_other.then_some((policy, header));
+            front.reload(&config, policy).map_err(Error::Input)?;
+        }
+        state.config = config;
+        Ok(found)
+    }
+
+    fn stop(&self) -> Result<(), Error> {
+        let stopped = {
+            let mut state = self.locked();
+            let front = state.front.take();
+            // Read before: threads that have ended book no time.
+            state.last = front.as_ref().map(Front::report).or_else(|| state.last.take());
+            front.map_or(Ok(()), Front::stop)
+        };
+        self.log.end()?;
+        stopped.map_err(Error::Run)
+    }
+
+    fn is_running(&self) -> bool {
+        self.locked().front.as_ref().is_some_and(Front::is_running)
+    }
+
+    fn ended(&self) -> &'static str {
+        match self.locked().config.ublk {
+            Some(_) => "the disk was taken away, or a thread has died; what it said is above",
+            None => "a thread has died; what it said is above",
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // Whoever wanted to know has stopped it.
+        let _ = self.stop();
+    }
+}

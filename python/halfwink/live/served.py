@@ -1,0 +1,251 @@
+"""Live programs as processes: ``halfwink-NAME`` with a description, until its report."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Thread
+from types import FrameType, TracebackType
+from typing import Any, Self, TextIO
+
+from halfwink import installed
+from halfwink.errors import HalfwinkError, RunError
+
+#: Longest that a program may take to end, in seconds.
+PATIENCE_S = 60.0
+#: Signals that mean something to it, or that must not end what it serves.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+#: Of prctl(2).
+PR_SET_PDEATHSIG = 1
+
+
+def program(name: str) -> Path:
+    """Returns the path of a program.
+
+    Raises:
+        HalfwinkError: the program was not built.
+    """
+    found = installed.program(name)
+    if found is None:
+        raise HalfwinkError(installed.missing(f"the program {name}"))
+    return found
+
+
+def described(settings: Mapping[str, object]) -> str:
+    """Returns a description (TOML) of these settings, one key a line; what is None is left out."""
+    lines = ["schema = 1"]
+    for name, value in settings.items():
+        if value is not None:
+            # The description is written elsewhere. Strings of JSON are strings of TOML.
+            plain = str(value.absolute()) if isinstance(value, Path) else value
+            lines.append(f"{name} = {json.dumps(plain, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"
+
+
+def _end_with_parent() -> None:
+    """Has this process get SIGTERM when the thread that made it ends, even if that is killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Served:
+    """A program at work, from its making until :meth:`stop`.
+
+    Args:
+        name: name of the program.
+        description: its description (see :func:`described`), or the path of one (TOML).
+        log: file for the policy's events and actions.
+        metrics: HOST:PORT at which to serve OpenMetrics.
+        seconds: length of the run (default: until it is stopped).
+        forwards: passes the signals of this process on, to end it (SIGTERM, SIGINT) or to make it
+            read its description again (SIGHUP).
+        tell: receives each line that the program prints once it is ready.
+
+    Raises:
+        HalfwinkError: the request is invalid.
+        RunError: the machine does not allow it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str | Path,
+        *,
+        log: Path | None = None,
+        metrics: str | None = None,
+        seconds: float | None = None,
+        forwards: bool = False,
+        tell: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self.name = name
+        found = program(name)
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{name}-")
+        self._report = Path(self._folder.name) / "report.json"
+        self._keys: list[str] = []
+        if isinstance(description, Path):
+            #: Path of the description.
+            self.path = description
+        else:
+            self.path = Path(self._folder.name) / "description.toml"
+            self.path.write_text(description)
+            self._keys = [line.partition(" = ")[0] for line in description.splitlines()]
+        words = [str(found), "--config", str(self.path), "--report", str(self._report)]
+        for option, value in (("--log", log), ("--metrics", metrics), ("--seconds", seconds)):
+            words += [] if value is None else [option, str(value)]
+        self._process: subprocess.Popen[str] | None = None
+        self._early: list[int] = []
+        # Before there is a server: no signal may end this process and leave that one.
+        self._before = {n: signal.signal(n, self._forward) for n in SIGNALS if forwards}
+        self._heard, self._bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bell_before = -1
+        if forwards:
+            self._bell_before = signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_end_with_parent if forwards else None,
+        )
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+        #: What it has said but for its address: first, why something is not as it was asked for.
+        self.said: list[str] = []
+        #: Where it serves.
+        self.address = ""
+        stderr = process.stderr
+        assert stderr is not None
+        if not any(self._hear(line) for line in stderr):
+            self._end(process.wait())
+        self._reader = Thread(target=self._follow, args=(stderr, tell), daemon=True)
+        self._reader.start()
+
+    def _hear(self, line: str) -> bool:
+        """Notes a line of its; whether it is ready."""
+        text = line.strip().removeprefix(f"{self.name}: ")
+        if text.startswith("serving at "):
+            self.address = text.removeprefix("serving at ")
+        elif text and text != "ready" and not text.startswith("not measured: "):
+            self.said.append(self._as_asked(text))
+        return text == "ready"
+
+    def _follow(self, stderr: TextIO, tell: Callable[[str], None]) -> None:
+        for line in stderr:
+            before = len(self.said)
+            self._hear(line)
+            for said in self.said[before:]:
+                tell(said)
+
+    def _as_asked(self, text: str) -> str:
+        """A line on a description that was made here names the option, not the file."""
+        found = re.match(rf"{re.escape(str(self.path))}:(?:(\d+):)? ?(.*)", text)
+        if found is None or not self._keys:
+            return text
+        key = self._keys[int(found[1]) - 1] if found[1] else found[2].partition(":")[0]
+        what = found[2].removeprefix(f"{key}: ")
+        return what if key == "schema" else f"--{key.replace('_', '-')}: {what}"
+
+    @property
+    def _child(self) -> subprocess.Popen[str]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        """Number of the program's process."""
+        return self._child.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Tells whether it serves."""
+        return self._child.poll() is None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.is_running:
+            self.stop()
+
+    def kill(self) -> None:
+        """Ends it at once, as a crash would. Nothing is reported."""
+        self._child.kill()
+        self._child.wait()
+        self._reader.join()
+        self._close()
+
+    def stop(self) -> dict[str, Any]:
+        """Ends it in good order, if it has not ended; returns its report.
+
+        Raises:
+            RunError: the server failed, or does not end.
+        """
+        if self.is_running:
+            self._child.send_signal(signal.SIGTERM)
+        return self.wait(PATIENCE_S)
+
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        if self._process is None:
+            self._early.append(number)
+        elif self.is_running:
+            self._process.send_signal(number)
+
+    def wait(self, seconds: float | None = None) -> dict[str, Any]:
+        """Waits until it has ended, at most this long; returns its report."""
+        try:
+            if self._before and self.is_running:
+                self._forward_until_end(seconds)
+            status = self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RunError(f"{self.name} does not end") from None
+        self._reader.join()
+        return self._end(status)
+
+    def _forward_until_end(self, seconds: float | None) -> None:
+        # A signal that comes just before waitpid(2) does not end that call: its handler would run
+        # when the program has ended. The pipe is written to whenever it comes.
+        try:
+            ended = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            both = [ended, self._heard]
+            while select.select(both, [], [], seconds)[0] == [self._heard]:
+                os.read(self._heard, 512)
+        finally:
+            os.close(ended)
+
+    def _end(self, status: int) -> dict[str, Any]:
+        try:
+            if status == 0:
+                return json.loads(self._report.read_text())
+            # What clap adds about usage is no news.
+            said = self.said or [f"{self.name} ended with status {status}"]
+            text = (said[0] if status == 2 else said[-1]).removeprefix("error: ")
+            raise HalfwinkError(text) if status == 2 else RunError(text)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._before:
+            signal.set_wakeup_fd(self._bell_before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._heard)
+        os.close(self._bell)
+        self._folder.cleanup()
