@@ -40,7 +40,7 @@ pub struct Config {
     /// Seed of these latencies.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// Rejects all writes.
+    /// Rejects writes, trims and write-zeroes requests.
     #[serde(default)]
     pub read_only: bool,
     /// Name of the export.
@@ -65,7 +65,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a number below 1048576, or \"any\"")]
 pub enum Disk {
-    /// This number.
+    /// The number N of `/dev/ublkbN`.
     Number(u32),
     /// Any number that is free.
     Any(Free),
@@ -75,7 +75,7 @@ pub enum Disk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Free {
-    /// The only value.
+    /// The only value, written as `any`.
     Any,
 }
 
@@ -104,6 +104,7 @@ impl TryFrom<String> for Size {
                 "found {text:?}, expected bytes as \"4096\", \"64K\", \"256M\" or \"1G\", up to 1P"
             )
         };
+        // Powers of 1,024, as QEMU and nbdkit read sizes.
         let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
         let shift = match &text[digits.len()..] {
             "" => 0,
@@ -135,7 +136,7 @@ const fn default_pin() -> bool {
     true
 }
 
-/// What only a restart can change: all but `connections`, `policy` and `rest`.
+/// Keys that only a restart can change: all but `connections`, `policy` and `rest`.
 pub const FIXED: [&str; 15] = [
     "unix",
     "tcp",
@@ -182,6 +183,7 @@ impl Config {
         let expected = |key, found: &dyn std::fmt::Display, expected: &str| {
             Err((key, format!("found {found}, expected {expected}")))
         };
+        // Before all else: another version may mean something else by each key.
         if self.schema != 1 {
             return expected("schema", &self.schema, "1");
         }
@@ -199,6 +201,7 @@ impl Config {
                 return Err(("latency_us", "expected `ram` beside it".to_owned()));
             }
         }
+        // Calls have no way past the cache, so `direct` would change nothing without a word.
         if self.direct && (self.file.is_none() || self.io == Io::Sync) {
             let why = "expected `file`, and `io` that is uring or auto: calls have a cache";
             return Err(("direct", why.to_owned()));
@@ -236,6 +239,7 @@ impl Config {
             return Err((other, format!("expected no `{front}` beside it")));
         }
         let is_net = matches!(front, "unix" | "tcp");
+        // A key without effect is an error: the device would differ from what its owner reads.
         for (key, is_given, has_use) in [
             ("queues", self.queues.is_some(), front == "vhost"),
             ("export", self.export.is_some(), is_net),

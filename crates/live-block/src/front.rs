@@ -22,7 +22,7 @@ use crate::vhost::{Served, Vhost};
 /// A client has so long to say what it wants.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What a device has done.
+/// Counts and times of a device since its start.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(untagged)]
 pub enum Done {
@@ -38,7 +38,7 @@ pub enum Front {
     Clients(Server),
     /// Serves this machine's kernel.
     Kernel(Ublk),
-    /// Serves virtual machines.
+    /// Serves virtual machines, one after another.
     Guests(Guests),
 }
 

@@ -37,7 +37,7 @@ pub struct Config {
     pub awake: bool,
 }
 
-/// What only a restart can change: all but `set`.
+/// Keys that only a restart can change: all but `set`.
 pub const FIXED: [&str; 8] =
     ["port", "shared", "key", "listen", "cpu", "syn_us", "every_ms", "awake"];
 

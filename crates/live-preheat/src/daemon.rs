@@ -196,7 +196,7 @@ impl Daemon {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends it.
+    /// Ends the thread; without effect if it has ended.
     pub fn stop(&mut self) {
         if self.thread.is_none() {
             return;

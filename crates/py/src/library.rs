@@ -1,7 +1,6 @@
 //! Names, jobs, studies, targets.
 
 use std::collections::HashMap;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 

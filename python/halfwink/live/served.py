@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -23,9 +23,6 @@ from halfwink.errors import HalfwinkError, RunError
 PATIENCE_S = 60.0
 #: Signals that mean something to it, or that must not end what it serves.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-
-#: Of prctl(2).
-PR_SET_PDEATHSIG = 1
 
 
 def program(name: str) -> Path:
@@ -51,17 +48,12 @@ def described(settings: Mapping[str, object]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _end_with_parent() -> None:
-    """Has this process get SIGTERM when the thread that made it ends, even if that is killed."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 class Served:
     """A program at work, from its making until :meth:`stop`.
 
     Args:
         name: name of the program.
-        description: its description (see :func:`described`), or the path of one (TOML).
+        description: text of a description (see :func:`described`), or the path of one (TOML).
         log: file for the policy's events and actions.
         metrics: HOST:PORT at which to serve OpenMetrics.
         seconds: length of the run (default: until it is stopped).
@@ -100,6 +92,11 @@ class Served:
         words = [str(found), "--config", str(self.path), "--report", str(self._report)]
         for option, value in (("--log", log), ("--metrics", metrics), ("--seconds", seconds)):
             words += [] if value is None else [option, str(value)]
+        setpriv = shutil.which("setpriv")
+        if forwards and setpriv is not None:
+            # It replaces itself by the program, which then ends in good order if this process is
+            # killed.
+            words = [setpriv, "--pdeathsig", "TERM", *words]
         self._process: subprocess.Popen[str] | None = None
         self._early: list[int] = []
         # Before there is a server: no signal may end this process and leave that one.
@@ -113,7 +110,6 @@ class Served:
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_end_with_parent if forwards else None,
         )
         self._process = process
         for number in self._early:
