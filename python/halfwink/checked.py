@@ -169,6 +169,11 @@ def _tuple_of(kinds: Sequence[Kind]) -> Kind:
 _NAMED["Range"] = _tuple_of([_NAMED["float"]] * 2)
 
 
+def _plain(node: ast.expr) -> str:
+    # `halfwink.capture` imports under private names, since it is a function, too.
+    return ast.unparse(node).removeprefix("_")
+
+
 def _kind(node: ast.expr) -> Kind:
     """Returns what an annotation allows; anything, where it names what is not known here."""
     match node:
@@ -178,7 +183,7 @@ def _kind(node: ast.expr) -> Kind:
             return _either(_kind(left), _kind(right))
         case ast.Subscript(value=outer, slice=ast.Tuple(elts=inner)):
             kinds = [_kind(each) for each in inner]
-            match ast.unparse(outer):
+            match _plain(outer):
                 case "tuple":
                     return _tuple_of(kinds)
                 case "Mapping":
@@ -186,12 +191,12 @@ def _kind(node: ast.expr) -> Kind:
                 case name:
                     return _NAMED.get(name, _ANY)
         case ast.Subscript(value=outer, slice=inner):
-            name = ast.unparse(outer)
+            name = _plain(outer)
             if name in ("Sequence", "list", "Iterable"):
                 return _list_of(_kind(inner))
             return _NAMED.get(name, _ANY)
         case _:
-            return _NAMED.get(ast.unparse(node), _ANY)
+            return _NAMED.get(_plain(node), _ANY)
 
 
 def _named(value: Any) -> Any:

@@ -156,7 +156,9 @@ def test_capture_is_a_function_whoever_has_imported_its_module(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(module.WrongUseError, match="expected a workload or a command"):
         hw.capture()
-    with pytest.raises(module.WrongUseError, match="expected a list of words"):
+    with pytest.raises(
+        hw.HalfwinkError, match="command: found 'sleep 1', expected a list of texts"
+    ):
         hw.capture(command="sleep 1")
     (tmp_path / "nginx.hwt").touch()
     with pytest.raises(module.WrongUseError, match=r"nginx\.hwt is there: expected out="):

@@ -80,6 +80,10 @@ def test_a_value_of_another_type_is_one_line_that_names_the_argument(package: st
             "compare: machine: found ['ev6-4'], expected a text or None",
         ),
         (
+            lambda: hw.capture("nginx", out=5),  # type: ignore[arg-type]
+            "capture: out: found 5, expected a path, a text or None",
+        ),
+        (
             lambda: hw.Dask(5),  # type: ignore[arg-type]
             "Dask: address: found 5, expected a text or None",
         ),
@@ -106,6 +110,13 @@ def test_a_path_names_what_its_text_names(tmp_path: Path):
         assert str(error.value).startswith(f"{study}: ")
         with pytest.raises(HalfwinkError, match=r"none\.toml"):
             hw.compare([given], techniques="menu")  # type: ignore[list-item]
+
+
+def test_captures_end_in_the_errors_of_the_package():
+    assert issubclass(hw.capture.WrongUseError, HalfwinkError)
+    assert issubclass(hw.capture.GuestError, hw.RunError)
+    with pytest.raises(HalfwinkError, match="expected a workload or a command"):
+        hw.capture()
 
 
 @pytest.mark.parametrize(("package", "name"), FUNCTIONS)

@@ -10,11 +10,15 @@ The module can be called, as it is a name of the package's: so `halfwink.capture
 whether or not somebody has imported the module.
 """
 
+from __future__ import annotations
+
 import sys as _sys
 from collections.abc import Callable as _Callable
 from collections.abc import Sequence as _Sequence
 from pathlib import Path as _Path
 from types import ModuleType as _ModuleType
+
+from halfwink.checked import checked as _checked
 
 from .api import Result, available, capture, set_up
 from .errors import (
@@ -53,7 +57,7 @@ __all__ = [
 class _Module(_ModuleType):
     """The module as a function."""
 
-    def __call__(
+    def _call(
         self,
         workload: str | None = None,
         *,
@@ -86,8 +90,6 @@ class _Module(_ModuleType):
         """
         if (workload is None) == (not command):
             raise WrongUseError("expected a workload or a command")
-        if isinstance(command, str):
-            raise WrongUseError(f"command {command!r}: expected a list of words")
         name = workload or _Path(next(iter(command or ()))).name
         path = _Path(out) if out is not None else _Path(f"{name}.hwt")
         if out is None and path.exists():
@@ -103,6 +105,8 @@ class _Module(_ModuleType):
             packages=[packages] if isinstance(packages, str) else packages,
             progress=progress or (lambda _: None),
         )
+
+    __call__ = _checked(_call, "capture")
 
 
 _sys.modules[__name__].__class__ = _Module

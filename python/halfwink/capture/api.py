@@ -14,7 +14,13 @@ from typing import Any
 from halfwink import installed
 
 from . import build, guest, host, image, machine, program, scratch
-from .errors import CaptureError, CaptureInterruptedError, GuestError, WrongUseError
+from .errors import (
+    CaptureError,
+    CaptureInterruptedError,
+    FailedError,
+    GuestError,
+    WrongUseError,
+)
 from .guest import Guest
 from .host import Requirement
 from .image import Plan
@@ -124,7 +130,7 @@ def capture(
         raise CaptureInterruptedError("interrupted; nothing was kept") from error
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        raise CaptureError(f"{place}{error.strerror or error}") from error
+        raise FailedError(f"{place}{error.strerror or error}") from error
 
 
 def _plan(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .errors import CaptureError, GuestError, TimeLimitError
+from .errors import FailedError, GuestError, TimeLimitError
 from .host import QEMU
 from .progress import Progress, Report
 
@@ -138,7 +138,7 @@ class Dialogue:
     def outcome(self, status: int) -> dict[str, Any]:
         """The plugin's report, or why there is none."""
         if self.error is not None:
-            raise CaptureError(self.error)
+            raise FailedError(self.error)
         if self.guest_error is not None:
             raise GuestError(f"in the guest: {self.guest_error}")
         if self.done is None:
@@ -193,7 +193,7 @@ def _converse(
     process: subprocess.Popen[bytes], dialogue: Dialogue, deadline: float, time_limit_s: float
 ) -> None:
     if process.stdout is None or process.stderr is None:
-        raise CaptureError("QEMU has no output")
+        raise FailedError("QEMU has no output")
     with selectors.DefaultSelector() as selector:
         for pipe, listen in (
             (process.stdout, dialogue.console),

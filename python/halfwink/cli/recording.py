@@ -8,7 +8,7 @@ from pathlib import Path
 
 from halfwink import capture as recorder
 from halfwink.cli.console import claim, err, print_json, print_table, say
-from halfwink.errors import HalfwinkError, RunError
+from halfwink.errors import HalfwinkError
 
 #: The exit status of a command whose work failed.
 EXIT_FAILED = 1
@@ -58,24 +58,17 @@ def record(
             say(line, quiet=quiet)
         last = progress.stage
 
-    try:
-        result = recorder.capture(
-            workload,
-            command or None,
-            path,
-            instructions=instructions,
-            seed=seed,
-            time_limit_s=time_limit_s,
-            rootfs=rootfs,
-            packages=packages,
-            progress=show,
-        )
-    except recorder.CaptureInterruptedError as error:
-        raise KeyboardInterrupt from error
-    except (recorder.WrongUseError, recorder.MissingRequirementError) as error:
-        raise HalfwinkError(str(error)) from error
-    except recorder.CaptureError as error:
-        raise RunError(str(error)) from error
+    result = recorder.capture(
+        workload,
+        command or None,
+        path,
+        instructions=instructions,
+        seed=seed,
+        time_limit_s=time_limit_s,
+        rootfs=rootfs,
+        packages=packages,
+        progress=show,
+    )
     if result.exit_status:
         _tell_failure(name, result)
     if as_json:
@@ -105,9 +98,6 @@ def _tell_failure(name: str, result: recorder.Result) -> None:
 
 
 def _set_up(packages: Sequence[str], *, quiet: bool) -> int:
-    try:
-        recorder.set_up(lambda told: say(f"{told.stage}: {told.message}", quiet=quiet), packages)
-    except recorder.CaptureError as error:
-        raise RunError(str(error)) from error
+    recorder.set_up(lambda told: say(f"{told.stage}: {told.message}", quiet=quiet), packages)
     say("QEMU and the guest are there", quiet=quiet)
     return 0

@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 from halfwink import installed
 from halfwink.bed.star import DEVICE, UPLINK, host_lines, wire
 from halfwink.capture import small
-from halfwink.capture.errors import CaptureError, MissingRequirementError, WrongUseError
+from halfwink.capture.errors import MissingRequirementError
 from halfwink.capture.progress import Progress
-from halfwink.errors import HalfwinkError, RunError
+from halfwink.errors import HalfwinkError
 from halfwink.live.circuits import (
     BACKLOG_BYTES,
     ETHERNET,
@@ -269,18 +269,13 @@ def measure(
     if not 1 <= weeks <= 10**6 or not 1 <= warm_up_weeks <= 10**6:
         raise HalfwinkError(f"weeks {weeks}, to warm up {warm_up_weeks}: expected at least one")
     week_us = setting.slot_us * (setting.hosts - 1)
-    try:
-        text = play(
-            setting,
-            warm_up_us=warm_up_weeks * week_us,
-            count_us=weeks * week_us,
-            time_limit_s=time_limit_s,
-            progress=progress,
-        )
-    except (WrongUseError, MissingRequirementError) as error:
-        raise HalfwinkError(str(error)) from error
-    except CaptureError as error:
-        raise RunError(str(error)) from error
+    text = play(
+        setting,
+        warm_up_us=warm_up_weeks * week_us,
+        count_us=weeks * week_us,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
     found = fabric_time(json.loads(text), setting.dilation)
     summed = summary(setting, found)
     if found["streams"]:
