@@ -34,7 +34,7 @@ TABLES = {
             "log timers actions unheard last_ps",
             header=part(
                 "build family log machine schema technique workload world",
-                set=part(requests=TEXT).optional(),
+                set=TEXT.by_name().optional().called("Values that were set, by path."),
             ),
             policies=NUMBER.called("Policies in the log."),
             lines=NUMBER.called("Lines of the log."),
