@@ -214,7 +214,7 @@ def test_no_file_and_no_class_are_named(halfwink, tmp_path: Path):
         assert done.status == 2, done.err
         assert line in done.err
         assert "Traceback" not in done.err
-    with pytest.raises(hw.HalfwinkError, match="technique 5: expected a name or a policy"):
+    with pytest.raises(hw.HalfwinkError, match=r"techniques: found \[5\], expected a technique"):
         hw.compare("nginx", techniques=cast(Any, [5]), instructions=1000)
     with pytest.raises(hw.HalfwinkError, match="expected a name or a policy"):
         hw.compare("nginx", techniques=[Policy], instructions=1000)
