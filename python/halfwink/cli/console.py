@@ -63,6 +63,11 @@ def say(message: str, *, quiet: bool = False) -> None:
         err.print(plain(message), markup=False)
 
 
+def complain(line: str) -> None:
+    """A line on what is not as it should be, on standard error."""
+    say(f"halfwink: {line}")
+
+
 def print_sentences(lines: Iterable[str], *, hang: str = "") -> None:
     """Prints sentences of an answer, each from a new line on and at most 80 columns wide;
     ``hang`` begins their further lines. A line of a shell, which begins with two blanks, stays

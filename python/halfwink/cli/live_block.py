@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink.cli.console import err, parted, print_table, print_tables, put_json, say
+from halfwink.cli.console import complain, parted, print_table, print_tables, put_json, say
 from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
 from halfwink.live import block_advice
@@ -162,19 +162,14 @@ def block(
     if description is not None and device != Device(log=log):
         raise HalfwinkError(f"{description}: expected no option of the device beside it")
 
-    def tell(line: str) -> None:
-        err.print(f"halfwink: {line}", markup=False)
-
     with Block(
         description or device,
         log=log,
         metrics=metrics,
         seconds=seconds,
         forwards=True,
-        tell=tell,
+        tell=complain,
     ) as serving:
-        for line in serving.said:
-            tell(line)
         say(f"ready at {serving.address}", quiet=quiet)
         found = serving.wait()
     put_json("live.block", found, out, json=json)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from halfwink.cli.console import err, print_json, print_table, print_tables, say
+from halfwink.cli.console import complain, print_json, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import native
 from halfwink.live import preheat as preheating
@@ -236,19 +236,13 @@ def run(
         metrics=metrics,
         seconds=seconds,
         forwards=True,
-        tell=_tell,
+        tell=complain,
     ) as serving:
-        for line in serving.said:
-            _tell(line)
         say(f"hears announcements at {serving.address}; start the server with")
         for name, value in preheating.environment(shared.absolute()).items():
             say(f"  {name}={value}")
         found = serving.wait()
     print_json("live.preheat.daemon", found)
-
-
-def _tell(line: str) -> None:
-    err.print(f"halfwink: {line}", markup=False)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__, interrupts
 from halfwink.cli.completion import answer, asked
-from halfwink.cli.console import err, plain
+from halfwink.cli.console import complain, err
 from halfwink.cli.worlds import world_of
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -332,8 +332,7 @@ def _with_standard_input(words: list[str]) -> list[str]:
 
 
 def _complain(message: str) -> None:
-    line = " ".join(message.split())
-    err.print(f"halfwink: {plain(line)}", markup=False)
+    complain(" ".join(message.split()))
 
 
 def _with_list(message: str, words: list[str]) -> str:

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 
-from halfwink.cli.console import err, err_table, put_json, say
+from halfwink.cli.console import complain, err_table, put_json, say
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.live.program import LiveProgram
 
@@ -161,10 +161,10 @@ def serve_until_told(
         if report["measured"]["missing"] is not None:
             say(f"not measured: {report['measured']['missing']}")
     if report["ledger"]["imbalance"] is not None:
-        err.print(f"halfwink: {report['ledger']['imbalance']}", markup=False)
+        complain(report["ledger"]["imbalance"])
     if report["log_dropped"]:
         lines = f"{report['log_dropped']:,} lines"
-        err.print(f"halfwink: the log lacks {lines} that its disk was too slow for", markup=False)
+        complain(f"the log lacks {lines} that its disk was too slow for")
     if not alive:
         raise RunError(f"a thread of the {name} has died; what it said is above")
     if incomplete is not None:
@@ -252,7 +252,7 @@ def _reload(program: LiveProgram) -> None:
         what = ", ".join(changes) + " changed" if changes else "no value has changed"
         say(f"read {program.path} again: {what}")
     except HalfwinkError as error:
-        err.print(f"halfwink: {error}; all stays as it was", markup=False)
+        complain(f"{error}; all stays as it was")
 
 
 def _reopen(program: LiveProgram) -> None:
@@ -264,7 +264,7 @@ def _reopen(program: LiveProgram) -> None:
             else said
         )
     except RunError as error:
-        err.print(f"halfwink: {error}; lines go to the old file", markup=False)
+        complain(f"{error}; lines go to the old file")
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Served:
         seconds: length of the run (default: until it is stopped).
         forwards: passes the signals of this process on, to end it (SIGTERM, SIGINT) or to make it
             read its description again (SIGHUP).
-        tell: receives each line that the program prints once it is ready.
+        tell: receives each line that the program prints, once it is ready; first those before.
 
     Raises:
         HalfwinkError: the request is invalid.
@@ -122,6 +122,8 @@ class Served:
         assert stderr is not None
         if not any(self._hear(line) for line in stderr):
             self._end(process.wait())
+        for line in self.said:
+            tell(line)
         self._reader = Thread(target=self._follow, args=(stderr, tell), daemon=True)
         self._reader.start()
 
