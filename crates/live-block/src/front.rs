@@ -46,7 +46,7 @@ impl Front {
     /// Serves a device as its description says; virtual machines are served without the policy.
     ///
     /// # Errors
-    /// What the machine does not allow.
+    /// The machine does not allow it; the text says what.
     pub fn start(
         config: &Config,
         machine: &Machine,

@@ -510,7 +510,7 @@ fn field(fields: &[u8], name: &[u8]) -> Option<u64> {
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
-    // Of up to 19 digits no step can overflow.
+    // No step can overflow with up to 19 digits.
     let is_short = digits.len() < 20;
     if digits.is_empty() || digits.len() > 20 {
         return None;

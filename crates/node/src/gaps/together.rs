@@ -36,7 +36,7 @@ pub(super) fn of_parts<T>(
     span: impl Fn(&T) -> Span,
     enter: Time,
 ) -> Together {
-    // What some parts have in common only shrinks, so that the shortest list comes first.
+    // An intersection only shrinks, so that the shortest list comes first.
     parts.sort_by_key(|part| part.len());
     let Some((first, others)) = parts.split_first() else { return Together::default() };
     let mut common: Vec<Span> = first.iter().map(&span).filter(|(from, to)| from < to).collect();

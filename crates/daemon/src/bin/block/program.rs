@@ -39,7 +39,7 @@ struct State {
     last: Option<Done>,
 }
 
-/// What a device has done, as its report says it.
+/// Counts and times of a device, as its report has them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Looked {
@@ -209,7 +209,7 @@ impl Program for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // Whoever wanted to know has stopped it.
+        // An error is for the caller of `stop`; dropping has no way to tell of one.
         let _ = self.stop();
     }
 }

@@ -172,7 +172,7 @@ impl Program for Preheat {
 
 impl Drop for Preheat {
     fn drop(&mut self) {
-        // Whoever wanted to know has stopped it.
+        // An error is for the caller of `stop`; dropping has no way to tell of one.
         let _ = self.stop();
     }
 }
