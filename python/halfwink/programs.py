@@ -144,6 +144,7 @@ PROGRAMS = (
     Program("chromium", "chromium", "tests: a browser"),
     Program("valgrind", "valgrind", "tests, bench: misses by Cachegrind"),
     Program("mount", "mount", "tests: a full disk"),
+    Program("systemd-analyze", "systemd", "tests: units of live programs"),
     Program("haproxy", "haproxy", "bench: a proxy"),
     Program("wrk", "wrk", "tests, bench: load of live circuits, of proxies"),
     Program("javac", "default-jdk-headless", "bench: BigHouse"),

@@ -220,6 +220,104 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
     assert not played.tables or found["ledger"]["imbalance"] is None
 
 
+#: Per program: a good description, and mistakes in it that no grammar finds: what replaces what,
+#: the line, and the message behind the file's name.
+MISTAKES: dict[str, list[tuple[str, str, str]]] = {
+    "steer": [
+        (
+            "schema = 1",
+            'schema = 1\npolicy = "hybird"',
+            "2: policy: unknown technique `hybird`; did",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\npolicy = "xyz"',
+            "2: policy: unknown technique `xyz`, expected",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\npolicy = "hybrid:foo=3"',
+            "2: policy: unknown parameter `foo`, expected one of ",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\npolicy = "hybrid:threshold=x"',
+            "2: policy: hybrid:threshold: `x`, expected a whole number, 0 to",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\nmachine = "niccolin"',
+            "2: machine: unknown machine `niccolin`",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\nmachine = "niccolini"\nworkload = "readfle"',
+            "3: workload: unknown",
+        ),
+        ("schema = 1", 'schema = 1\nmachine = "niccolini"\nset = { nowhere = 3 }', "3: set: "),
+    ],
+    "router": [
+        ("power-save-in-order", "power-safe", "2: policy: unknown technique `power-safe`; did"),
+        ("power-save-in-order", "xyz", "2: policy: unknown technique `xyz`, expected one of "),
+        (
+            "power-save-in-order",
+            "metronome:vacation_us=never",
+            "2: policy: metronome:vacation_us: `never`, expected ",
+        ),
+        (
+            "schema = 1",
+            'schema = 1\nmachine = "westmree"',
+            "2: machine: unknown machine `westmree`",
+        ),
+    ],
+    "block": [
+        ("dynamic:", "dynamc:", "6: policy: unknown technique `dynamc`; did you mean `dynamic`?"),
+        ("dynamic:high=4,low=1", "xyz", "6: policy: unknown technique `xyz`, expected one of "),
+        ("high=4", "hihg=4", "6: policy: unknown parameter `hihg`; did you mean `high`?"),
+        ("high=4", "high=many", "6: policy: dynamic:high: `many`, expected a whole number, 1 to"),
+        ("pin = false", 'cpus = "zero"', "4: cpus: "),
+        ("pin = false", 'rest = "nevr"', "4: rest: "),
+    ],
+    "preheat": [
+        ("a.hws", "c.hws", "3: set: FOLDER/c.hws: "),
+        ("a.hws", "routes.txt", "3: set: FOLDER/routes.txt: "),
+        ('"key"', '"a.hws"', "5: key: FOLDER/a.hws: "),
+        ('"key"', '"routes.txt"', "5: key: FOLDER/routes.txt: a key of 0 bytes: expected 16"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_a_mistake_behind_the_grammar_names_its_file_and_line(name: str, tmp_path: Path):
+    for file, content in FILES.items():
+        (tmp_path / file).write_bytes(content)
+    if name == "preheat":
+        need_preheating()
+    path = tmp_path / f"{name}.toml"
+    command = [binary(f"halfwink-{name}"), "--config", str(path), "--check"]
+    for before, after, said in MISTAKES[name]:
+        text = PLAYED[name].text
+        assert before in text
+        path.write_text(text.replace(before, after, 1))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
+        expected = f"halfwink-{name}: {path}:{said.replace('FOLDER', str(tmp_path))}"
+        assert done.stderr.startswith(expected), f"{done.stderr}\n{expected}"
+
+
+@pytest.mark.parametrize("name", list(PLAYED))
+def test_systemd_takes_the_unit_of_each_program(name: str, tmp_path: Path):
+    need("systemd-analyze")
+    shipped = Path(__file__).parents[2] / "docs" / f"halfwink-{name}.service"
+    unit = tmp_path / shipped.name
+    # What it runs must exist, or systemd rejects the unit.
+    folder = str(binary(f"halfwink-{name}").parent)
+    unit.write_text(shipped.read_text().replace("/opt/halfwink/.venv/bin", folder))
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
     pair = Recorder(), Recorder()
     path = describe(tmp_path, *(r.address for r in pair), top='policy = "hybrid"')

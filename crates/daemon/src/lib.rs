@@ -29,8 +29,9 @@ pub mod steer;
 
 use std::path::Path;
 
+use halfwink_engine::Input;
 use halfwink_live::program::config::plain;
-use halfwink_techniques::Descriptions;
+use halfwink_techniques::{technique, techniques, Descriptions, Error as Unmade};
 use serde_json::Value;
 
 /// Reason why a program does not run.
@@ -48,6 +49,39 @@ impl Error {
     /// An error of the user's input.
     pub fn input(error: impl std::fmt::Display) -> Error {
         Error::Input(error.to_string())
+    }
+
+    /// An error in the value of a key, found after the description was parsed: it names the file
+    /// and the line all the same.
+    pub fn at(input: &Input, key: &str, error: impl std::fmt::Display) -> Error {
+        Error::input(input.error_at_key(key, &error.to_string()))
+    }
+
+    /// An error in the technique that the key `policy` names. A name unlike all known ones is
+    /// answered with what is known.
+    #[must_use]
+    pub fn at_policy(input: &Input, world: &str, policy: &str, error: &Unmade) -> Error {
+        let known: Vec<&str> = match error {
+            Unmade::Unknown { what: "technique", nearest: None, .. } => {
+                let here = techniques().filter(|technique| technique.worlds.contains(&world));
+                here.map(|technique| technique.name).collect()
+            }
+            Unmade::Unknown { what: "parameter", nearest: None, .. } => {
+                let own = policy.split('+').filter_map(|part| {
+                    technique(world, part.split_once(':').map_or(part, |(name, _)| name)).ok()
+                });
+                own.flat_map(|technique| technique.parameters).map(|p| p.name).collect()
+            }
+            _ => return Error::at(input, "policy", error),
+        };
+        Error::at(input, "policy", format!("{error}, expected one of {}", known.join(", ")))
+    }
+
+    /// An error of the machine that a description names, whose values its key `set` may change.
+    #[must_use]
+    pub fn at_machine(input: &Input, is_changed: bool, error: &Unmade) -> Error {
+        let is_name = matches!(error, Unmade::Unknown { .. } | Unmade::Io { .. });
+        Error::at(input, if is_changed && !is_name { "set" } else { "machine" }, error)
     }
 }
 

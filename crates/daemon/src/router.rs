@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use halfwink_eventlog::{Family, Header};
-use halfwink_live::program::config::{exposed, plain};
+use halfwink_live::program::config::{exposed, plain, read_as, Read};
 use halfwink_live::program::ledger::{self, Account, Balance};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
@@ -83,21 +83,23 @@ struct Described {
 }
 
 /// Reads a description. That others may read the keys in it is said.
-fn read(path: &Path) -> Result<live::Config, Error> {
-    let config = live::Config::read(path).map_err(Error::input)?;
-    let line = exposed(path).filter(|_| config.app.has_keys());
+fn read(path: &Path) -> Result<Read<live::Config>, Error> {
+    let read = read_as(path, live::Config::parse).map_err(Error::input)?;
+    let line = exposed(path).filter(|_| read.config.app.has_keys());
     line.iter().for_each(|line| eprintln!("halfwink: {}", plain(line)));
-    Ok(config)
+    Ok(read)
 }
 
 fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
-    let config = read(path)?;
+    let Read { config, input } = read(path)?;
     let own = values(&config.set);
-    let described = read_machine(library, &config.machine, &own).map_err(Error::input)?.model;
+    let at_machine = |error| Error::at_machine(&input, !own.is_empty(), &error);
+    let described = read_machine(library, &config.machine, &own).map_err(at_machine)?.model;
     let set = live_values(&described, config.workers, &own);
-    let model = read_machine(library, &config.machine, &set).map_err(Error::input)?.model;
-    let technique = Choice::parse("router", &config.policy).map_err(Error::input)?;
-    let policy = technique.scaling(&model).map_err(Error::input)?;
+    let model = read_machine(library, &config.machine, &set).map_err(at_machine)?.model;
+    let at_policy = |error| Error::at_policy(&input, "router", &config.policy, &error);
+    let technique = Choice::parse("router", &config.policy).map_err(at_policy)?;
+    let policy = technique.scaling(&model).map_err(at_policy)?;
     let header = Header::new("live router", Family::Scaling, &technique.to_string())
         .on(&config.machine, "live")
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
@@ -197,7 +199,7 @@ impl Program for Router {
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
-        let config = read(path)?;
+        let Read { config, .. } = read(path)?;
         self.locked().reload(config).map_err(Error::Input)
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use halfwink_engine::Input;
 use halfwink_eventlog::{Family, Header};
+use halfwink_live::program::config::{read_as, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
@@ -45,6 +47,8 @@ pub struct Report {
 /// A description with what it names.
 struct Described {
     config: live::Config,
+    /// Text of the file, for errors that name a line of it.
+    input: Input,
     policy: SteeringPolicy,
     /// Header from which the same policy can be made again.
     header: Header,
@@ -56,46 +60,48 @@ struct Described {
 const WORKLOAD: &str = "readfile";
 
 /// Policies of sets take values of their machines.
-const NO_SET: &str = "machine: found none, expected the name of a set of as many machines, whose \
-                      values policies of sets take";
+const NO_SET: &str = "found none, expected the name of a set of as many machines, whose values \
+                      policies of sets take";
 
 fn described(library: &Library, path: &Path) -> Result<Described, Error> {
-    let config = live::Config::read(path).map_err(Error::input)?;
-    let technique = Choice::parse("server", &config.policy).map_err(Error::input)?;
+    let Read { config, input } = read_as(path, live::Config::parse_here).map_err(Error::input)?;
+    let at_policy = |error| Error::at_policy(&input, "server", &config.policy, &error);
+    let technique = Choice::parse("server", &config.policy).map_err(at_policy)?;
     let deepest = config.machines().map(|machine| machine.count_levels()).max().unwrap_or(1);
     if technique.given("level").is_some_and(|level| level > deepest as f64) {
-        let message =
-            format!("policy: found {technique}, expected level 1 to {deepest}, as is here");
-        return Err(Error::input(message));
+        let message = format!("found {technique}, expected level 1 to {deepest}, as is here");
+        return Err(Error::at(&input, "policy", message));
     }
     let header = Header::new("live steer", Family::Steering, &technique.to_string());
     let Some(machine) = &config.machine else {
         if !config.is_pair() {
-            return Err(Error::input(NO_SET));
+            return Err(Error::at(&input, "machine", NO_SET));
         }
-        let policy = technique.steering_alone().map_err(Error::input)?;
-        return Ok(Described { config, policy, header, watts: None });
+        let policy = technique.steering_alone().map_err(at_policy)?;
+        return Ok(Described { config, input, policy, header, watts: None });
     };
     let library = library.as_ref().map_err(Clone::clone)?;
     let set = values(&config.set);
-    let model = read(library, machine, &set).map_err(Error::input)?.model;
-    fits(&config, machine, &model)?;
+    let model = read(library, machine, &set);
+    let model = model.map_err(|e| Error::at_machine(&input, !set.is_empty(), &e))?.model;
+    fits(&config, machine, &model).map_err(|why| Error::at(&input, "machine", why))?;
     let known = &model.spec().workloads;
     let first = || known.keys().next().map_or(WORKLOAD, String::as_str);
     let by_default = if known.contains_key(WORKLOAD) { WORKLOAD } else { first() };
     let workload = config.workload.as_deref().unwrap_or(by_default);
-    let service = model.named_service(workload).map_err(Error::input)?;
-    let policy = technique.steering(&model, &service).map_err(Error::input)?;
+    let service = model.named_service(workload);
+    let service = service.map_err(|e| Error::at(&input, "workload", e))?;
+    let policy = technique.steering(&model, &service).map_err(at_policy)?;
     let header = header
         .on(machine, workload)
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
     let watts = |side| watts(&model, side, config.machine(side).workers);
     let watts = config.sides().map(watts).collect();
-    Ok(Described { config, policy, header, watts: Some(watts) })
+    Ok(Described { config, input, policy, header, watts: Some(watts) })
 }
 
 /// Checks that a described set has as many machines, with as many levels of sleep.
-fn fits(config: &live::Config, name: &str, model: &Model) -> Result<(), Error> {
+fn fits(config: &live::Config, name: &str, model: &Model) -> Result<(), String> {
     let set = |is_pair, count: usize| match is_pair {
         true => "a pair".to_owned(),
         false => format!("a set of {count}"),
@@ -103,18 +109,17 @@ fn fits(config: &live::Config, name: &str, model: &Model) -> Result<(), Error> {
     let found = set(model.set().is_pair(), model.set().machines().len());
     let expected = set(config.is_pair(), config.machines().count());
     if found != expected {
-        let message = format!("machine: found {name}, {found}; expected {expected}, as is here");
-        return Err(Error::input(message));
+        return Err(format!("found {name}, {found}; expected {expected}, as is here"));
     }
     for (side, described) in config.sides().zip(model.set().machines()) {
         let (found, expected) =
             (usize::from(described.levels), config.machine(side).count_levels());
         if found != expected {
             let machine = config.name(side);
-            return Err(Error::input(format!(
-                "machine: found {name}, where the {machine} machine has {found} levels of sleep; \
+            return Err(format!(
+                "found {name}, where the {machine} machine has {found} levels of sleep; \
                  expected {expected}, as is here"
-            )));
+            ));
         }
     }
     Ok(())
@@ -130,7 +135,8 @@ fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {
 /// # Errors
 /// The file, the line and what was expected.
 pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
-    described(library, path)?.config.verify(path).map_err(Error::input)
+    let Described { config, input, .. } = described(library, path)?;
+    config.verify(&input).map_err(Error::input)
 }
 
 impl Steer {
@@ -139,7 +145,7 @@ impl Steer {
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
     pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Steer, Error> {
-        let Described { config, policy, header, watts } = described(library, path)?;
+        let Described { config, policy, header, watts, .. } = described(library, path)?;
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
         let (library, meter) = (library.clone(), Meter::begin());
@@ -180,7 +186,7 @@ impl Program for Steer {
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
-        let Described { config, policy, header, watts } = described(&self.library, path)?;
+        let Described { config, policy, header, watts, .. } = described(&self.library, path)?;
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.steer.config();
         // A policy that stays keeps what it has learned, and its part of the log.

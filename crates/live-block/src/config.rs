@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use halfwink_engine::{Input, InputError};
-use halfwink_live::program::config::read;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Delay, File, Io, Modelled, Ram};
@@ -158,18 +157,10 @@ pub const FIXED: [&str; 15] = [
 type Wrong = (&'static str, String);
 
 impl Config {
-    /// Reads a description. Paths in it start at its folder.
-    ///
-    /// # Errors
-    /// The file, the line, the value found, and what was expected.
-    pub fn read(path: &Path) -> Result<Config, InputError> {
-        Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
-    }
-
     /// Parses a description whose paths start at `folder`.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// The file, the line, the value found, and what was expected.
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
         config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_live::program::config::read;
 use serde::{Deserialize, Serialize};
 
 /// Description of a preheating daemon.
@@ -46,18 +45,10 @@ fn default_listen() -> SocketAddr {
 }
 
 impl Config {
-    /// Reads a description. Paths in it start at its folder.
-    ///
-    /// # Errors
-    /// The file, the line, the value found, and what was expected.
-    pub fn read(path: &Path) -> Result<Config, InputError> {
-        Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
-    }
-
     /// Parses a description whose paths start at `folder`.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// The file, the line, the value found, and what was expected.
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
         config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;

@@ -179,15 +179,18 @@ impl Daemon {
         self.first_ns.load(Ordering::Acquire)
     }
 
-    /// Loads other lines from the next request on.
+    /// Loads these lines from the next request on. Returns whether they are other ones than before.
     ///
     /// # Errors
     /// One of the kernel's may not be read.
-    pub fn load(&self, lines: Lines) -> Result<(), String> {
-        self.loader.lock().map_err(|_| "another thread failed")?.set(lines, "")?;
+    pub fn load(&self, lines: Lines) -> Result<bool, String> {
+        let mut loader = self.loader.lock().map_err(|_| "another thread failed")?;
+        let is_other = *loader.lines() != lines;
+        loader.set(lines, "")?;
+        drop(loader);
         // The thread looks before its next load: to wake it now would be in vain.
         self.is_other.store(true, Ordering::Release);
-        Ok(())
+        Ok(is_other)
     }
 
     /// Returns whether its thread is running.

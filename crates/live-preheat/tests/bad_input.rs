@@ -34,6 +34,22 @@ fn until(what: impl Fn() -> bool) {
 }
 
 #[test]
+fn daemon_loading_a_set_again_says_whether_its_lines_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let loader = Arc::new(Mutex::new(Loader::new(None, shared(folder.path(), false), 0)));
+    let receiver = Receiver::new(Key(*b"of this one test"), ReceiverParameters::default());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let host = Hosted::logged(policy(), None);
+    let daemon = Daemon::start(socket, receiver, host, loader, (80, Triggers::default())).unwrap();
+    let lines = |all: &[u64]| {
+        let lines = all.iter().copied().collect();
+        Lines { files: vec![("/nowhere".into(), lines)], ..Lines::default() }
+    };
+    let found = [&[1, 2][..], &[1, 2], &[1, 3], &[]].map(|all| daemon.load(lines(all)));
+    assert_eq!(found, [Ok(true), Ok(false), Ok(true), Ok(true)]);
+}
+
+#[test]
 fn datagrams_from_anywhere_are_counted() {
     const PORT: u16 = 8080;
     let folder = tempfile::tempdir().unwrap();

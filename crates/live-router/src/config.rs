@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use halfwink_dataplane::{routes, AppSettings, PortSettings, Settings, StaticNeighbour};
 use halfwink_engine::{Input, InputError};
-use halfwink_live::program::config::read;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -134,18 +133,10 @@ pub(super) const FIXED: [&str; 16] = [
 const MOST_ROUTES: u64 = 1 << 30;
 
 impl Config {
-    /// Reads a description.
-    ///
-    /// # Errors
-    /// The file, the line and what was expected.
-    pub fn read(path: &Path) -> Result<Config, InputError> {
-        Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
-    }
-
     /// Reads a description from a text; files that it names are relative to `folder`.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// The file, the line, the value found, and what was expected.
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
         config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_live::program::config::{exposed, read};
+use halfwink_live::program::config::exposed;
 use halfwink_policy::steering::{Rest, Side, LEVELS};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
@@ -289,13 +289,13 @@ impl Config {
         }
     }
 
-    /// Reads a description, for this machine: it may have a descriptor for each connection.
+    /// Parses a description for this machine: it may have a descriptor for each connection, and
+    /// runs the programs that the description names.
     ///
     /// # Errors
-    /// The file, the line and what was expected.
-    pub fn read(path: &Path) -> Result<Config, InputError> {
-        let input = read(path)?;
-        let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
+    /// As [`Config::parse`].
+    pub fn parse_here(input: &Input, folder: &Path) -> Result<Config, InputError> {
+        let config = Config::parse(input, folder)?;
         budget::check(&config, budget::most())
             .map_err(|(key, message)| input.error_at_key(&key, &message))?;
         config
@@ -337,12 +337,9 @@ impl Config {
     /// Checks that the interfaces of its machines' power answer.
     ///
     /// # Errors
-    /// The machine's line in the file that it was read from, and why its power state is not known.
-    pub fn verify(&self, path: &Path) -> Result<(), InputError> {
-        let at = |key: &str, why: &dyn std::fmt::Display| match read(path) {
-            Ok(input) => input.error_at_key(key, &why.to_string()),
-            Err(error) => error,
-        };
+    /// The machine's line in the text that it was read from, and why its power state is not known.
+    pub fn verify(&self, input: &Input) -> Result<(), InputError> {
+        let at = |key: &str, why: &dyn std::fmt::Display| input.error_at_key(key, &why.to_string());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| at("machines", &e))?;
         self.ways().try_for_each(|(key, power)| {
@@ -353,7 +350,7 @@ impl Config {
     /// Reads a description from a text; files that it names are relative to `folder`.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// The file, the line, the value found, and what was expected.
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
         config.check().map_err(|(key, message)| input.error_at_key(&key, &message))?;

@@ -8,7 +8,7 @@ use crate::{Choice, CompletionContext, Error};
 /// Name of the live world in logs.
 pub const LIVE_BLOCK: &str = "live block";
 /// The simulated world whose techniques decide in it.
-const WORLD: &str = "storage";
+pub const WORLD: &str = "storage";
 /// The CPU that hears, where one does: the first that serves.
 const HEARS: u16 = 0;
 
@@ -26,11 +26,15 @@ pub struct Made {
 /// `gather`, ...), for the CPUs that serve.
 ///
 /// # Errors
-/// There is no such technique, or no such way to rest.
-pub fn make(technique: &str, rest: &str, topology: &Topology) -> Result<Made, Error> {
-    let choice = Choice::parse(WORLD, technique)?;
+/// The technique completes no I/Os (`policy`), or there is no such way to rest (`rest`).
+pub fn make(
+    choice: &Choice,
+    rest: &str,
+    topology: &Topology,
+) -> Result<Made, (&'static str, Error)> {
     let context = CompletionContext { topology: topology.clone(), hears: HEARS };
-    let policy = resting(choice.completion(&context)?, rest, topology)?;
+    let policy = choice.completion(&context).map_err(|error| ("policy", error))?;
+    let policy = resting(policy, rest, topology).map_err(|error| ("rest", error))?;
     let places = (0..topology.cpus()).map(|cpu| {
         let Place { socket, cache } = topology.place(cpu);
         format!("{socket}/{cache}")
@@ -58,7 +62,9 @@ pub fn again<'a>(
     let known = places.filter(|places| is_possible(places)).ok_or_else(|| {
         Error::Usage(format!("cpus `{cpus}`: expected socket/cache of each CPU, as 0/0 0/0"))
     })?;
-    Ok(make(technique, value("rest")?, &Topology::new(known))?.policy)
+    let choice = Choice::parse(WORLD, technique)?;
+    let made = make(&choice, value("rest")?, &Topology::new(known));
+    Ok(made.map_err(|(_, error)| error)?.policy)
 }
 
 fn place(text: &str) -> Option<Place> {

@@ -10,16 +10,35 @@ use serde_json::Value;
 /// Most bytes of a description.
 const MOST_BYTES: u64 = 1 << 24;
 
-/// Reads the file of a description: a regular one of at most 16 MiB.
-///
-/// # Errors
-/// The file, and what the system says of it.
-pub fn read(path: &Path) -> Result<Input, InputError> {
+/// Reads a regular file of at most 16 MiB.
+fn read(path: &Path) -> Result<Input, InputError> {
     let name = path.display().to_string();
     match halfwink_inputs::read_string(path, MOST_BYTES) {
         Ok(text) => Ok(Input::new(name, text)),
         Err(e) => Err(InputError { name, line: None, message: e.problem.to_string() }),
     }
+}
+
+/// A description that was read, beside its text: what proves wrong only later names its line too.
+#[derive(Clone, Debug)]
+pub struct Read<C> {
+    /// The description, with paths that start at the file's folder.
+    pub config: C,
+    /// Text of the file.
+    pub input: Input,
+}
+
+/// Reads the file of a description; `parse` also takes the file's folder, where its paths start.
+///
+/// # Errors
+/// The file, the line, the value found, and what was expected.
+pub fn read_as<C>(
+    path: &Path,
+    parse: impl FnOnce(&Input, &Path) -> Result<C, InputError>,
+) -> Result<Read<C>, InputError> {
+    let input = read(path)?;
+    let config = parse(&input, path.parent().unwrap_or(Path::new("")))?;
+    Ok(Read { config, input })
 }
 
 /// A text that may hold what others wrote, in one line that commands no terminal: control

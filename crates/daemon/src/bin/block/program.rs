@@ -8,7 +8,7 @@ use halfwink_daemon::log::Log;
 use halfwink_daemon::shown::json;
 use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
-use halfwink_live::program::config::{changes, refuse};
+use halfwink_live::program::config::{changes, read_as, refuse, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_block as live;
@@ -17,7 +17,8 @@ use halfwink_live_block::topology::Machine;
 use halfwink_live_block::vhost::Served;
 use halfwink_live_block::{Done, Front};
 use halfwink_policy::completion::CompletionPolicy;
-use halfwink_techniques::block::{make, Made, LIVE_BLOCK};
+use halfwink_techniques::block::{make, Made, LIVE_BLOCK, WORLD};
+use halfwink_techniques::Choice;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -79,12 +80,14 @@ struct Described {
 }
 
 fn described(path: &Path) -> Result<Described, Error> {
-    let config = Config::read(path).map_err(Error::input)?;
+    let Read { config, input } = read_as(path, Config::parse).map_err(Error::input)?;
     let machine = Machine::serving(config.cpus.as_deref());
-    let machine =
-        machine.map_err(|why| Error::Input(format!("{}: cpus: {why}", path.display())))?;
-    let made = make(&config.policy, &config.rest, &machine.topology());
-    let Made { policy, technique, values } = made.map_err(Error::input)?;
+    let machine = machine.map_err(|why| Error::at(&input, "cpus", why))?;
+    let choice = Choice::parse(WORLD, &config.policy);
+    let choice = choice.map_err(|e| Error::at_policy(&input, WORLD, &config.policy, &e))?;
+    let made = make(&choice, &config.rest, &machine.topology());
+    let Made { policy, technique, values } =
+        made.map_err(|(key, error)| Error::at(&input, key, error))?;
     let header = Header::new(LIVE_BLOCK, Family::Completion, &technique)
         .on("", "live")
         .with(values.iter().map(|(key, value)| (*key, value.as_str())));

@@ -10,7 +10,7 @@ use halfwink_daemon::log::Log;
 use halfwink_daemon::shown::json;
 use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
-use halfwink_live::program::config::{changes, refuse};
+use halfwink_live::program::config::{changes, read_as, refuse, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::sys::CpuSet;
 use halfwink_live_preheat::config::{Config, FIXED};
@@ -59,14 +59,14 @@ struct Described {
 }
 
 fn described(path: &Path) -> Result<Described, Error> {
-    let config = Config::read(path).map_err(Error::input)?;
+    let Read { config, input } = read_as(path, Config::parse).map_err(Error::input)?;
     let secret = &config.key;
-    let wrong = |why: String| Error::Input(format!("{}: {why}", secret.display()));
+    let wrong = |why| Error::at(&input, "key", format!("{}: {why}", secret.display()));
     let key = std::fs::read(secret).map_err(|e| wrong(e.to_string()))?;
     let found = key.len();
     let key = key.try_into().map_err(|_| wrong(format!("a key of {found} bytes: expected 16")))?;
     let image = Image::running().map_err(Error::Input)?;
-    let lines = set::read(&config.set, &image).map_err(Error::Input)?;
+    let lines = set::read(&config.set, &image).map_err(|e| Error::at(&input, "set", e))?;
     Ok(Described { config, image, lines, key: Key(key) })
 }
 
@@ -152,10 +152,13 @@ impl Program for Preheat {
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
         let Described { config, lines, .. } = described(path)?;
         let mut now = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = changes(&*now, &config);
+        let mut found = changes(&*now, &config);
         refuse(&found, &FIXED).map_err(Error::Input)?;
         // The file may hold another set under the same name.
-        self.locked().load(lines).map_err(Error::Input)?;
+        let is_other = self.locked().load(lines).map_err(Error::Input)?;
+        if is_other && found.is_empty() {
+            found.push("lines of the set".to_owned());
+        }
         *now = config;
         Ok(found)
     }
