@@ -132,7 +132,7 @@ impl Recorder {
         }
     }
 
-    /// The same recorder, of samples of that window.
+    /// Makes it record samples of that window rather than all of it.
     #[must_use]
     pub fn sampling(self, samples: Option<Samples>) -> Recorder {
         Recorder { samples, ..self }

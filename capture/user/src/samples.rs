@@ -15,7 +15,7 @@ pub struct Samples {
     every: u64,
     /// Stretches that were taken, and not given up since.
     taken: Vec<u64>,
-    /// Whether the present stretch is taken, and where it ends.
+    /// True while the present stretch is taken; `end` is where it ends.
     open: bool,
     end: u64,
 }

@@ -17,7 +17,7 @@ use crate::source::{Item, Source};
 /// instructions of the run before it, less than a block more or less.
 pub const SAMPLE_MARK: u32 = 5;
 
-/// Samples to keep.
+/// The samples that are to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Instructions of a sample, to within two blocks. The last one may be shorter, if the run

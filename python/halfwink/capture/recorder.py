@@ -103,7 +103,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class _Window:
-    """What is recorded of a run."""
+    """The part of a run that is recorded."""
 
     skip: int
     instructions: int | None

@@ -94,7 +94,7 @@ def _print_info(found: dict[str, Any]) -> None:
 
 
 def _samples(found: dict[str, Any] | None) -> str:
-    """What a recording of samples holds of its run."""
+    """Returns a line on the samples that a recording holds of its run."""
     if found is None:
         return ""
     return (

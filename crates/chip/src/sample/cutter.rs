@@ -14,11 +14,11 @@ use crate::task::Task;
 /// Begins of windows, in instructions of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// At one distance.
+    /// Windows at one distance.
     Every {
         /// Begin of the first window.
         first: u64,
-        /// Distance of windows.
+        /// Distance from one window to the next.
         period: u64,
     },
     /// At these places, in their order.
@@ -38,7 +38,7 @@ impl Begins {
 /// Positions and lengths of windows, in instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Begins of windows.
+    /// Begin of each window.
     pub begins: Begins,
     /// Played before what is measured.
     pub warm_up: u64,

@@ -42,7 +42,7 @@ pub struct Header {
     /// A linear mapping of physical memory that addresses are predicted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_map: Option<DirectMap>,
-    /// What the trace holds of a longer run, if it holds samples of it.
+    /// The samples that the trace holds of a longer run, if it is not a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Samples>,
     /// Cuts and conversions since the recording, oldest first.

@@ -110,7 +110,7 @@ impl SampleQuestion {
         ))
     }
 
-    /// Where windows of a whole stream begin, the first one's begin, and their distance.
+    /// Returns where windows of a whole stream begin, the begin of the first one, and their distance.
     fn in_whole(&self, total: u64) -> Result<(Begins, u64, u64), StudyError> {
         let skip = self.skip.unwrap_or(0);
         let (length, left) = (self.window().length(), total.saturating_sub(skip));
@@ -137,8 +137,8 @@ impl SampleQuestion {
         Ok((Begins::Every { first, period }, first, period))
     }
 
-    /// The same where the stream holds samples of a run: as many windows in each, behind what only
-    /// warms the caches.
+    /// Returns the same where the stream holds samples of a run. Each has as many windows, behind
+    /// what only warms the caches.
     pub(super) fn in_samples(
         &self,
         samples: &Samples,
