@@ -1,7 +1,9 @@
 //! Lines of JSON, as servers, load balancers and collectors of logs write them.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -114,6 +116,13 @@ const REQUESTS: [&str; 17] = [
 /// writes a dozen points for each request, Suricata flows and counters.
 const KINDS: [(&str, &[&str]); 2] =
     [("metric", &["http_reqs"]), ("event_type", &["http", "http2", "dns", "tls", "smtp"])];
+/// All keys that are looked at: most keys of a line are not, and one look-up of a hash takes less
+/// than comparing each with all lists.
+static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let lists: [&[&str]; 5] = [&TIMES, &BYTES, &DURATIONS, &MESSAGES, &REQUESTS];
+    let named = SERVICES.iter().map(|it| it.0).chain(KINDS.iter().map(|it| it.0));
+    lists.concat().into_iter().chain(named).chain(["collection_id", "type"]).collect()
+});
 /// Objects in objects are looked at so deep.
 // Elastic's schema has `http.response.body.bytes`; deeper ones are contents of requests.
 const DEEPEST: usize = 4;
@@ -177,6 +186,9 @@ impl Line {
     }
 
     fn take(&mut self, key: &str, scalar: &Scalar) {
+        if !KNOWN.contains(key) {
+            return;
+        }
         let place = |keys: &[&str]| keys.iter().position(|it| *it == key);
         let better = |now: Option<usize>, place: usize| now.is_none_or(|now| place < now);
         if let Some(place) = place(&TIMES).filter(|at| better(self.time.map(|it| it.0), *at)) {
