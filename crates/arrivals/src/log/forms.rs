@@ -1,7 +1,7 @@
 //! Lines of servers and proxies, each with its own form.
 
 use super::super::moment::{common, When};
-use super::{Row, Seen};
+use super::{own, Row, Seen};
 
 /// A form of log that is told by a line's look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,24 @@ pub enum Form {
     Uwsgi,
     /// The format of IIS alone.
     Iis,
+    /// LTSV, and logfmt.
+    Keys,
+    /// MONITOR of Redis.
+    Redis,
+    /// The log of PostgreSQL, with durations.
+    Postgres,
+    /// The query log of BIND.
+    Bind,
+    /// Lines of Gin.
+    Gin,
+    /// A request, a status and a time in an order of its own. It is tried last: it knows lines of
+    /// other forms, and less of them.
+    Request,
 }
 
 impl Form {
     /// All of them; of forms that know equally many lines the first is taken.
-    pub(super) const ALL: [Form; 12] = [
+    pub const ALL: [Form; 18] = [
         Form::Haproxy,
         Form::Envoy,
         Form::Common,
@@ -47,6 +60,12 @@ impl Form {
         Form::Nlb,
         Form::Uwsgi,
         Form::Iis,
+        Form::Keys,
+        Form::Redis,
+        Form::Postgres,
+        Form::Bind,
+        Form::Gin,
+        Form::Request,
     ];
 
     /// Name in messages.
@@ -65,6 +84,12 @@ impl Form {
             Form::Nlb => "log of an AWS network load balancer",
             Form::Uwsgi => "log of uWSGI",
             Form::Iis => "log of IIS",
+            Form::Keys => "log of keys and values",
+            Form::Redis => "MONITOR of Redis",
+            Form::Postgres => "log of PostgreSQL",
+            Form::Bind => "query log of BIND",
+            Form::Gin => "log of Gin",
+            Form::Request => "log in a format of its own",
         }
     }
 
@@ -88,6 +113,14 @@ impl Form {
             }
             Form::Uwsgi => "`[pid: 1|...] client () {...} [Mon Oct 9 13:55:36 2000] GET / => ...`",
             Form::Iis => "`client, user, 10/09/00, 13:55:36, service, server, ...`",
+            Form::Keys => "`time=2000-10-10T13:55:36Z method=GET status=200 bytes=512`",
+            Form::Redis => "`971211336.123456 [0 127.0.0.1:6000] \"get\" \"key\"`",
+            Form::Postgres => {
+                "`2000-10-10 13:55:36.123 UTC [12] LOG:  duration: 1.234 ms  statement: ...`"
+            }
+            Form::Bind => "`10-Oct-2000 13:55:36.123 ... client 192.0.2.1#53 (...): query: ...`",
+            Form::Gin => "`[GIN] 2000/10/10 - 13:55:36 | 200 | 1ms | client | GET \"/\"`",
+            Form::Request => "a time, a request with its protocol, a status",
             Form::W3c => "the fields that `#Fields:` names, with a date and a time",
         }
     }
@@ -112,10 +145,11 @@ impl Reader {
         if line.starts_with(b"#") {
             return Some(Seen::Comment);
         }
-        if self.form == Form::Json {
-            return super::json::row(line, wrapped);
-        }
         let row = match self.form {
+            Form::Json => return super::json::row(line, wrapped),
+            Form::Keys => return own::keys(line),
+            Form::Redis => return own::redis(line),
+            Form::Postgres => return own::postgres(line),
             Form::Common => common_line(line),
             Form::Haproxy => haproxy(line),
             Form::Envoy => envoy(line),
@@ -125,6 +159,9 @@ impl Reader {
             Form::Nlb => network_balancer(line),
             Form::Uwsgi => uwsgi(line),
             Form::Iis => iis(line),
+            Form::Bind => own::bind(line),
+            Form::Gin => own::gin(line),
+            Form::Request => own::request_line(line),
             _ => squid(line),
         };
         row.map(Seen::Request)
@@ -138,11 +175,11 @@ fn wrapped(line: &[u8]) -> Option<Seen> {
     text.map(Seen::Request).or_else(json)
 }
 
-fn text(word: &[u8]) -> Option<&str> {
+pub(super) fn text(word: &[u8]) -> Option<&str> {
     std::str::from_utf8(word).ok()
 }
 
-fn whole(word: &[u8]) -> Option<u64> {
+pub(super) fn whole(word: &[u8]) -> Option<u64> {
     text(word)?.parse().ok()
 }
 
@@ -150,13 +187,13 @@ fn real(word: &[u8]) -> Option<f64> {
     text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
 }
 
-fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+pub(super) fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
 }
 
 /// The first time in brackets, and what follows it. Other brackets before it are addresses and
 /// users.
-fn bracketed(line: &[u8]) -> Option<(When, &[u8])> {
+pub(super) fn bracketed(line: &[u8]) -> Option<(When, &[u8])> {
     let mut from = 0;
     while let Some(open) = line[from..].iter().position(|&b| b == b'[').map(|at| from + at) {
         let close = open + line[open..].iter().position(|&b| b == b']')?;
@@ -184,7 +221,7 @@ fn after_quote(line: &[u8]) -> Option<&[u8]> {
     Some(&inside[end + 1..])
 }
 
-fn is_status(word: &[u8]) -> bool {
+pub(super) fn is_status(word: &[u8]) -> bool {
     word.len() == 3 && word.iter().all(u8::is_ascii_digit)
 }
 
@@ -375,7 +412,7 @@ impl Fields {
             *self = Fields {
                 date: place("date"),
                 time: place("time"),
-                bytes: place("sc-bytes").or(place("x-edge-response-bytes")),
+                bytes: place("sc-bytes").or(place("x-edge-response-bytes")).or(place("bytes")),
                 took: place("time-taken"),
             };
             return self.time.map(|_| Seen::Comment);

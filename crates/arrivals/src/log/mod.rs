@@ -2,7 +2,8 @@
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
 //!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
-//!   extended.
+//!   extended, LTSV and logfmt, Redis, PostgreSQL, BIND; and formats of one's own, if they have a
+//!   request, a status and a time.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
@@ -18,6 +19,7 @@ mod cells;
 mod csv;
 mod forms;
 mod json;
+mod own;
 mod rows;
 mod shapes;
 
@@ -45,6 +47,7 @@ const LOOKED_AT_LINES: usize = 64;
 
 const HEADER: &str = "a header with a column of times (time, timestamp, ts, arrival, start_time \
                       ...), or its name (log:time-column=NAME:FILE)";
+const NO_SIZES: &str = "the log has none: they are drawn";
 const ROW: &str = "a row with a time, and a size if the header has one";
 
 /// A unit of time.
@@ -250,7 +253,7 @@ impl Log {
             return Err(ReadError::Other(message));
         }
         if log.sizes_are.is_none() {
-            log.account.leave_out("sizes", "the log has none: they are drawn", 1);
+            log.account.leave_out("sizes", NO_SIZES, 1);
         }
         log.account.leave_out("comment lines", "", comments);
         log.account.leave_out("other lines", "no requests", others);
@@ -272,7 +275,12 @@ impl Log {
                 return Err(ReadError::Empty { expected: HEADER });
             };
             let line = line?;
+            // Zeek's tables have their header among comments.
+            let line = line.strip_prefix(b"#fields\t").unwrap_or(line);
             if !line.is_empty() && !line.starts_with(b"#") && !is_mark(line) {
+                if let (Some(name), None) = (csv::samples(line), &options.time_column) {
+                    return Err(ReadError::Other(csv::no_requests(name)));
+                }
                 let found = Columns::find(line, options.time_column.as_deref());
                 let mut found = found.ok_or_else(|| unknown(number, line))?;
                 // Without a header the first line is a request.
@@ -286,7 +294,7 @@ impl Log {
         };
         while let Some((number, line)) = lines.next()? {
             let row = line.and_then(|line| {
-                if line.is_empty() {
+                if line.is_empty() || line.starts_with(b"#") {
                     return Ok(None);
                 }
                 match columns.row(line) {
@@ -301,7 +309,10 @@ impl Log {
             rows.take(row)?;
         }
         let mut log = rows.log(columns.format(), ROW, columns.unit)?;
-        log.sizes_are = columns.sizes_are();
+        log.sizes_are = columns.sizes_are().filter(|_| !log.sizes.is_empty());
+        if log.sizes_are.is_none() {
+            log.account.leave_out("sizes", NO_SIZES, 1);
+        }
         log.account.leave_out("other lines", "no requests", others);
         Ok(log)
     }
@@ -347,10 +358,12 @@ fn form_of(head: &[u8]) -> Result<Option<Form>, Option<Form>> {
             |line: &&&[u8]| matches!(reader.line(line), Some(Seen::Request(_) | Seen::Served(_)));
         lines.iter().filter(is_request).count()
     };
-    let counts = Form::ALL.map(|form| (form, known(form)));
-    let best = counts.iter().rev().max_by_key(|(_, count)| *count);
+    let (forms, [last]) = Form::ALL.split_at(Form::ALL.len() - 1) else { unreachable!() };
+    let counts = forms.iter().map(|form| (*form, known(*form)));
+    let best = counts.rev().max_by_key(|(_, count)| *count);
     match best {
-        Some((form, count)) if *count > 0 => Ok(Some(*form)),
+        Some((form, count)) if count > 0 => Ok(Some(form)),
+        _ if known(*last) > 0 => Ok(Some(*last)),
         // No line is right: what is expected of one is told best by the form that it has.
         _ => Err(guessed(&lines)),
     }
