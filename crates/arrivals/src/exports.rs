@@ -97,8 +97,9 @@ const COUNTERS: [&str; 3] = ["_total", "_count", "_bucket"];
 const OTHERS: [&str; 5] = ["_seconds", "_seconds_sum", "_bytes", "_ratio", "_percent"];
 
 impl Series {
-    /// Why a metric cannot be requests a second; `rate()` leaves it without a name.
+    /// Says why a metric cannot be requests a second.
     fn no_rate(&self) -> Option<String> {
+        // Without a name it may be the result of `rate()`, which leaves none.
         let name = self.metric.get("__name__")?;
         let is = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
         if is(&COUNTERS) {
@@ -112,6 +113,7 @@ impl Series {
 /// Returns true if the bytes may begin an export, which is read at once; other counts are read line
 /// by line.
 pub(crate) fn begins(head: &[u8]) -> bool {
+    // The head may end in the middle of a line.
     let end = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |at| at + 1);
     let is_json = head.trim_ascii_start().starts_with(b"{");
     is_json || read(&head[..end]).is_some()
@@ -125,6 +127,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     }
     let mut lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     let (_, mut first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
+    // Excel is told of the delimiter in a line of its own.
     if first.starts_with("sep=") {
         first = lines.next()?.1;
     }
@@ -292,7 +295,8 @@ mod tests {
                 "query=rate(x_total[1m])",
             ),
             (
-                r#"{"data":{"resultType":"matrix","result":[{"metric":{"__name__":"x_seconds"}}]}}"#,
+                r#"{"data":{"resultType":"matrix",
+                    "result":[{"metric":{"__name__":"x_seconds"}}]}}"#,
                 "no requests a second",
             ),
         ] {

@@ -2,8 +2,8 @@
 
 use super::super::moment::When;
 use super::cells::Cells;
+use super::row::{Row, Seen, Sizes, Unit};
 use super::shapes::Shape;
-use super::{Row, Seen, Sizes, Unit};
 
 /// Names of columns with times, the best first. A unit may follow: `arrival_ms`, `time (us)`.
 const TIMES: [&str; 30] = [

@@ -1,5 +1,7 @@
 //! A line or two of each form, with facts counted by hand.
 
+use halfwink_inputs::Share;
+
 use super::*;
 
 /// Form, requests, seconds from the first to the last, and bytes of a log.
@@ -158,9 +160,10 @@ fn lines_beside_requests_are_left_out() {
 {"timestamp":"2025-03-03T10:00:01.5+0000","event_type":"flow"}
 {"timestamp":"2025-03-03T10:00:02.5+0000","event_type":"dns"}"#;
     check(suricata, Form::Json, 2, 2.0, 0.0);
-    let loki = r#"{"line":"h - - [03/Mar/2025:10:00:00.5 +0000] \"GET /\" 200 7","timestamp":"2025-03-03T10:00:01Z"}
-{"line":"reloads","timestamp":"2025-03-03T10:00:01Z"}"#;
-    check(loki, Form::Json, 1, 0.0, 7.0);
+    let common = r#"h - - [03/Mar/2025:10:00:00.5 +0000] \"GET /\" 200 7"#;
+    let line = |text| format!(r#"{{"line":"{text}","timestamp":"2025-03-03T10:00:01Z"}}"#);
+    let loki = [line(common), line("reloads")].join("\n");
+    check(&loki, Form::Json, 1, 0.0, 7.0);
 }
 
 #[test]

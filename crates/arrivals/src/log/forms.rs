@@ -1,7 +1,9 @@
 //! Lines of servers and proxies, each with its own form.
 
-use super::super::moment::{common, When};
-use super::{own, Row, Seen};
+use super::super::moment::When;
+use super::own;
+use super::row::{Row, Seen};
+use super::words::{bracketed, is_status, real, text, whole, words};
 
 /// A form of log that is told by a line's look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +32,15 @@ pub enum Form {
     Uwsgi,
     /// The format of IIS alone.
     Iis,
-    /// LTSV, and logfmt.
+    /// Keys and values: LTSV, and logfmt.
     Keys,
-    /// MONITOR of Redis.
+    /// Commands as MONITOR of Redis prints them.
     Redis,
     /// The log of PostgreSQL, with durations.
     Postgres,
     /// The query log of BIND.
     Bind,
-    /// Lines of Gin.
+    /// Lines of servers made with Gin.
     Gin,
     /// A request, a status and a time in an order of its own. It is tried last: it knows lines of
     /// other forms, and less of them.
@@ -175,40 +177,6 @@ fn wrapped(line: &[u8]) -> Option<Seen> {
     text.map(Seen::Request).or_else(json)
 }
 
-pub(super) fn text(word: &[u8]) -> Option<&str> {
-    std::str::from_utf8(word).ok()
-}
-
-pub(super) fn whole(word: &[u8]) -> Option<u64> {
-    text(word)?.parse().ok()
-}
-
-fn real(word: &[u8]) -> Option<f64> {
-    text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
-}
-
-pub(super) fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
-}
-
-/// The first time in brackets, and what follows it. Other brackets before it are addresses and
-/// users.
-pub(super) fn bracketed(line: &[u8]) -> Option<(When, &[u8])> {
-    let mut from = 0;
-    while let Some(open) = line[from..].iter().position(|&b| b == b'[').map(|at| from + at) {
-        let close = open + line[open..].iter().position(|&b| b == b']')?;
-        let inside = &line[open + 1..close];
-        let when = common(inside).or_else(|| When::parse(text(inside)?));
-        // `[12]` is a process; a number that is a time has ten digits or more.
-        let is_time = |when: &When| !matches!(when, When::Number(number) if *number < 1e8);
-        if let Some(when) = when.filter(is_time) {
-            return Some((when, line[close + 1..].trim_ascii_start()));
-        }
-        from = open + 1;
-    }
-    None
-}
-
 /// Returns the rest behind a quoted text that begins here.
 fn after_quote(line: &[u8]) -> Option<&[u8]> {
     let inside = line.strip_prefix(b"\"")?;
@@ -219,10 +187,6 @@ fn after_quote(line: &[u8]) -> Option<&[u8]> {
         ends
     })?;
     Some(&inside[end + 1..])
-}
-
-pub(super) fn is_status(word: &[u8]) -> bool {
-    word.len() == 3 && word.iter().all(u8::is_ascii_digit)
 }
 
 fn common_line(line: &[u8]) -> Option<Row> {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::super::moment::{common, When};
-use super::{Row, Seen, Unit};
+use super::row::{Row, Seen, Unit};
 
 /// Keys of times, the best first: when a request began, then when its line was written.
 const TIMES: [&str; 29] = [

@@ -19,24 +19,29 @@ mod cells;
 mod csv;
 mod forms;
 mod json;
+mod options;
 mod own;
+mod row;
 mod rows;
 mod shapes;
+mod words;
 
 pub use forms::Form;
+pub use options::{LogOptions, Spread};
+pub use row::{Sizes, Unit};
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 
 use halfwink_engine::LineError;
-use halfwink_inputs::{Account, Share};
+use halfwink_inputs::Account;
 use halfwink_units::Time;
 
 use self::csv::Columns;
 use self::forms::Reader;
+use self::row::Seen;
 use self::rows::Rows;
 use super::lines::{Lines, ReadError, Skipped};
-use super::moment::When;
 use super::Arrivals;
 
 /// Longest span of arrivals, in seconds: it must fit in a run.
@@ -49,100 +54,6 @@ const HEADER: &str = "a header with a column of times (time, timestamp, ts, arri
                       ...), or its name (log:time-column=NAME:FILE)";
 const NO_SIZES: &str = "the log has none: they are drawn";
 const ROW: &str = "a row with a time, and a size if the header has one";
-
-/// A unit of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// `s`
-    Seconds,
-    /// `ms`
-    Milliseconds,
-    /// `us`
-    Microseconds,
-    /// `ns`
-    Nanoseconds,
-}
-
-impl Unit {
-    /// Reads `s`, `ms`, `us` or `ns`, or the word that it stands for.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Unit> {
-        match text {
-            "s" | "sec" | "secs" | "second" | "seconds" => Some(Unit::Seconds),
-            "ms" | "msec" | "millis" | "millisecond" | "milliseconds" => Some(Unit::Milliseconds),
-            "us" | "usec" | "µs" | "micros" | "microsecond" | "microseconds" => {
-                Some(Unit::Microseconds)
-            }
-            "ns" | "nsec" | "nanos" | "nanosecond" | "nanoseconds" => Some(Unit::Nanoseconds),
-            _ => None,
-        }
-    }
-
-    /// Name in options.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Seconds => "s",
-            Unit::Milliseconds => "ms",
-            Unit::Microseconds => "us",
-            Unit::Nanoseconds => "ns",
-        }
-    }
-
-    /// Length in seconds.
-    #[must_use]
-    pub fn seconds(self) -> f64 {
-        match self {
-            Unit::Seconds => 1.0,
-            Unit::Milliseconds => 1e-3,
-            Unit::Microseconds => 1e-6,
-            Unit::Nanoseconds => 1e-9,
-        }
-    }
-}
-
-/// Place of a request in its second, if its log keeps whole seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// Spreads the requests of a second at equal distances.
-    Even,
-    /// At random times: as a Poisson process with that many arrivals.
-    Random {
-        /// Seed of the random stream.
-        seed: u64,
-    },
-}
-
-/// Options for reading a log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogOptions {
-    /// For logs of whole seconds.
-    pub spread: Spread,
-    /// Bad lines that are left out; more are an error.
-    pub bad: Share,
-    /// The column of times of a CSV: its name, or its number from 1.
-    pub time_column: Option<String>,
-    /// The unit of times that are numbers.
-    pub time_unit: Option<Unit>,
-}
-
-impl Default for LogOptions {
-    fn default() -> LogOptions {
-        let spread = Spread::Random { seed: 1 };
-        LogOptions { spread, bad: Share::default(), time_column: None, time_unit: None }
-    }
-}
-
-/// Meaning of the sizes of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sizes {
-    /// Bytes of the response.
-    Bytes,
-    /// In a unit that only its writer knows.
-    Size,
-    /// Seconds of service.
-    Service,
-}
 
 /// A log that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,34 +72,6 @@ pub struct Log {
     pub disordered: u64,
     /// Account of everything that was read or left out.
     pub account: Account,
-}
-
-/// A request as a line has it.
-#[derive(Clone, Copy)]
-struct Row {
-    when: When,
-    /// The size; lines of some logs have none.
-    size: Option<f64>,
-    /// The line has how long it took until the answer, which is no time of service.
-    has_duration: bool,
-}
-
-impl Row {
-    fn at(when: When, size: Option<f64>) -> Row {
-        Row { when, size, has_duration: false }
-    }
-}
-
-/// A line that is not bad.
-enum Seen {
-    /// A request, and its bytes.
-    Request(Row),
-    /// A request, and seconds of service.
-    Served(Row),
-    /// A line about the log.
-    Comment,
-    /// A line that is no request, such as another event of the same program.
-    Other,
 }
 
 impl Log {

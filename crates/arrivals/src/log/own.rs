@@ -1,9 +1,9 @@
 //! Lines in formats that operators choose themselves, and of programs that are no web servers.
 
 use super::super::moment::{common, When};
-use super::forms::{bracketed, is_status, text, whole, words};
 use super::json::Line;
-use super::{Row, Seen};
+use super::row::{Row, Seen};
+use super::words::{bracketed, is_status, text, whole, words};
 
 /// Marks between fields of formats of one's own.
 const MARKS: [u8; 5] = *b"\"|\t,;";

@@ -110,7 +110,8 @@ impl SampleQuestion {
         ))
     }
 
-    /// Returns where windows of a whole stream begin, the begin of the first one, and their distance.
+    /// Returns where windows of a whole stream begin, the begin of the first one, and their
+    /// distance.
     fn in_whole(&self, total: u64) -> Result<(Begins, u64, u64), StudyError> {
         let skip = self.skip.unwrap_or(0);
         let (length, left) = (self.window().length(), total.saturating_sub(skip));
