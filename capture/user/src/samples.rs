@@ -52,7 +52,7 @@ impl Samples {
     pub fn begin(&mut self, at: u64) -> Option<u64> {
         let stretch = at / self.size;
         self.end = (stretch + 1).saturating_mul(self.size);
-        // What begins late, since its hooks came late, would be shorter than the others.
+        // A sample that begins late, because its hooks came late, would be shorter than the others.
         let late = at - stretch * self.size > self.latest();
         self.open = !late && self.is_next(stretch);
         if self.open {

@@ -28,7 +28,7 @@ pub(super) fn request_line(line: &[u8]) -> Option<Row> {
         _ => return None,
     };
     let (when, _) = bracketed(before).or_else(|| Some((dated(before)?, before)))?;
-    Some(Row { has_duration: false, ..Row::at(when, bytes.map(|bytes| bytes as f64)) })
+    Some(Row::at(when, bytes.map(|bytes| bytes as f64)))
 }
 
 /// Finds the first date in fields of a line, or the first number that is one.
@@ -122,7 +122,7 @@ pub(super) fn postgres(line: &[u8]) -> Option<Seen> {
         return (!is_dated || is_message).then_some(Seen::Other);
     };
     let (took_ms, what) = said.split_once(" ms").unwrap_or((said, ""));
-    // Of a prepared statement each step has a line of its own.
+    // Each step of a prepared statement has a line of its own.
     if ["  parse ", "  bind "].iter().any(|step| what.starts_with(step)) {
         return Some(Seen::Other);
     }
