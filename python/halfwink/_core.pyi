@@ -147,7 +147,7 @@ def sample(
     windows: int | None = None,
     period: int | None = None,
     instructions: int | None = None,
-    skip: int = 0,
+    skip: int | None = None,
     seed: int = 1,
     precision_pct: float | None = None,
 ) -> dict[str, Any]: ...
@@ -175,6 +175,7 @@ def trace_caches(
 def trace_slice(
     path: str, out: str, part: tuple[int, int], warm_lines: int, decoded: bool, level: int
 ) -> str: ...
+def trace_keep_samples(path: str, out: str, size: int, every: int, of: int) -> tuple[str, int]: ...
 def import_champsim(
     path: str, out: str, workload: str, limit: int | None = None, cloudsuite: bool = False
 ) -> str: ...

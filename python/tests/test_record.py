@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -221,6 +222,48 @@ def test_window_far_in_a_run_is_exact(halfwink: Halfwink, tmp_path: Path) -> Non
     assert (found.instructions, found.accesses, found.reason) == (6, 2, "limit")
     names = [line.split()[2] for line in listing(halfwink, out)]
     assert names == ["mov", "sub", "jne"] * 2 or names == ["mov", "dec", "jne"] * 2
+
+
+#: 1 + 3 x TURNS + 3 instructions; each turn of the loop stores to a place of its own.
+FAR = LOOP.replace("place(%rip)", "place(,%rcx,4)").replace(".skip 8", ".skip 4 * TURNS + 8")
+
+
+@pytest.mark.parametrize(
+    ("turns", "wanted", "count", "every"),
+    [
+        # 120 stretches of 100,000: at a distance of 4 they would be 30, more than twice 10.
+        (4_000_000, 10, 15, 800_000),
+        # 240, of which 0 and 128 are left; QEMU only counts before the latter.
+        (8_000_000, 1, 2, 12_800_000),
+        # Fewer than are wanted: all, and the last one is whole.
+        (50_000, 3, 1, 100_000),
+    ],
+)
+def test_samples_lie_at_one_distance(
+    halfwink: Halfwink, tmp_path: Path, turns: int, wanted: int, count: int, every: int
+) -> None:
+    source = FAR.replace("$1000", f"${turns}").replace("TURNS", str(turns)).replace("STATUS", "0")
+    out = tmp_path / "x.hwt"
+    program = built(tmp_path, source, "-no-pie")
+    symbols = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True)
+    place = next(line for line in symbols.stdout.splitlines() if line.endswith(" place")).split()[0]
+    found = hw.record(program, out=out, samples=(wanted, 100_000))
+    assert (found.executed, found.samples) == (4 + 3 * turns, count)
+    assert found.bytes == out.stat().st_size
+    facts = halfwink("trace", "info", str(out), "--json").json()["facts"]
+    samples = facts["samples"]
+    assert (samples["of"], samples["every"]) == (found.executed, every)
+    ends = [*samples["begins"][1:], found.instructions]
+    for number, (begin, end) in enumerate(zip(samples["begins"], ends, strict=True)):
+        assert abs(end - begin - 100_000) <= 6
+        part = tmp_path / "part.hwt"
+        halfwink("trace", "slice", str(out), "--skip", str(begin), "--keep", "8", "-o", str(part))
+        # Which turn of the loop it is shows in the address that is stored to.
+        stored = re.search(r"w4 ([0-9a-f]+)", "\n".join(listing(halfwink, part)))
+        assert stored is not None
+        turn = turns - (int(stored[1], 16) - int(place, 16)) // 4
+        assert abs(3 * turn - number * every) <= 6
+    assert sound(halfwink, out)["unexplained_successions"] == 0
 
 
 def test_repeated_string_instruction_is_one_with_all_its_accesses(tmp_path: Path) -> None:

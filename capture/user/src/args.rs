@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 
+/// Instructions of a sample, at least: blocks of up to 512 are recorded whole.
+pub const SMALLEST_SAMPLE: u64 = 100_000;
+
 /// Arguments of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
@@ -18,6 +21,8 @@ pub struct Args {
     pub limit: u64,
     /// Wait for the program's start marker.
     pub marked: bool,
+    /// Number of samples, at least, and instructions of each; everything, if none.
+    pub samples: Option<(usize, u64)>,
 }
 
 impl Args {
@@ -28,6 +33,7 @@ impl Args {
     pub fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut out, mut header, mut report) = (None, None, None);
         let (mut skip, mut limit, mut marked) = (0, u64::MAX, false);
+        let (mut samples, mut size) = (None, 0);
         for arg in args {
             let (key, value) =
                 arg.split_once('=').ok_or_else(|| format!("`{arg}`: expected key=value"))?;
@@ -38,15 +44,23 @@ impl Args {
                 "skip" => skip = number(key, value)?,
                 "limit" => limit = number(key, value)?,
                 "marked" => marked = number(key, value)? != 0,
+                "samples" => samples = Some(number(key, value)?),
+                "size" => size = number(key, value)?,
                 _ => {
                     return Err(format!(
-                        "`{key}`: expected out, header, report, skip, limit or marked"
+                        "`{key}`: expected out, header, report, skip, limit, marked, samples or \
+                         size"
                     ));
                 }
             }
         }
         if limit == 0 {
             return Err("limit=0: expected at least 1".into());
+        }
+        if samples.is_some_and(|count| count == 0 || size < SMALLEST_SAMPLE) {
+            return Err(format!(
+                "samples of size={size}: expected at least 1, of at least {SMALLEST_SAMPLE}"
+            ));
         }
         Ok(Args {
             out: out.ok_or("out: expected a file name")?,
@@ -55,6 +69,7 @@ impl Args {
             skip,
             limit,
             marked,
+            samples: samples.map(|count| (count as usize, size)),
         })
     }
 }
@@ -69,7 +84,7 @@ mod tests {
 
     #[test]
     fn arguments_are_all_read() {
-        let words = ["out=a", "header=b", "report=c", "skip=5", "limit=7", "marked=1"];
+        let words = "out=a header=b report=c skip=5 limit=7 marked=1 samples=2 size=100000";
         let expected = Args {
             out: "a".into(),
             header: "b".into(),
@@ -77,8 +92,9 @@ mod tests {
             skip: 5,
             limit: 7,
             marked: true,
+            samples: Some((2, 100_000)),
         };
-        assert_eq!(Args::parse(words.into_iter()), Ok(expected));
+        assert_eq!(Args::parse(words.split(' ')), Ok(expected));
     }
 
     #[test]
@@ -88,6 +104,8 @@ mod tests {
             (vec!["out"], "key=value"),
             (vec!["out=a", "header=b", "report=c", "skip=x"], "number"),
             (vec!["out=a", "header=b", "report=c", "limit=0"], "at least 1"),
+            (vec!["out=a", "header=b", "report=c", "samples=0", "size=100000"], "at least 1"),
+            (vec!["out=a", "header=b", "report=c", "samples=3", "size=99999"], "at least 100000"),
             (vec!["cpu=1"], "expected out"),
         ] {
             let error = Args::parse(args.into_iter()).expect_err("must be refused");

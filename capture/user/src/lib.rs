@@ -20,4 +20,5 @@ pub mod out;
 mod plugin;
 pub mod recorder;
 mod report;
+pub mod samples;
 pub mod turns;

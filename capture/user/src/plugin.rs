@@ -24,6 +24,7 @@ use crate::ffi::{self, MemInfo, Plugin, PluginId, QemuInfo, Tb, TbHandle};
 use crate::out::Out;
 use crate::recorder::{Recorder, Thread};
 use crate::report;
+use crate::samples::Samples;
 use crate::turns::{Turns, QUANTUM};
 
 /// QEMU checks this before it loads the plugin.
@@ -31,8 +32,8 @@ use crate::turns::{Turns, QUANTUM};
 #[used]
 pub static qemu_plugin_version: c_int = ffi::PLUGIN_VERSION;
 
-/// Recorded instructions between two progress lines.
-const PROGRESS_STEP: u64 = 4 << 20;
+/// Instructions of the window between two progress lines.
+const PROGRESS_STEP: u64 = 16 << 20;
 /// Accesses are hooked so many instructions before the window: it takes a turn or two until QEMU
 /// has forgotten its translations.
 const ARM_BEFORE: u64 = 10 * QUANTUM;
@@ -81,6 +82,8 @@ struct State {
     sink: Option<Sink>,
     began: Instant,
     next_progress: u64,
+    /// Position at which to look whether a sample is near.
+    look: u64,
 }
 
 struct Shared {
@@ -91,6 +94,8 @@ struct Shared {
 static SHARED: OnceLock<Shared> = OnceLock::new();
 /// False once the trace is complete, and in processes that the program starts.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// False between samples, where accesses are not noted.
+static WATCHING: AtomicBool = AtomicBool::new(true);
 static THREADS_STARTED: AtomicU64 = AtomicU64::new(0);
 /// Threads by QEMU's numbers; each is used on its own thread alone.
 static THREADS: [AtomicPtr<Thread>; MOST_THREADS] =
@@ -183,12 +188,14 @@ pub unsafe extern "C" fn qemu_plugin_install(
     let state = State {
         plugin,
         phase,
-        recorder: Recorder::new(args.skip, args.limit),
-        args,
+        recorder: Recorder::new(args.skip, args.limit)
+            .sampling(args.samples.map(|(count, size)| Samples::new(count, size))),
         turns: Turns::default(),
         sink: Some(sink),
         began: Instant::now(),
         next_progress: PROGRESS_STEP,
+        look: if args.samples.is_some() { 0 } else { u64::MAX },
+        args,
     };
     let _ = SHARED.set(Shared { state: Mutex::new(state), turn_ended: Condvar::new() });
     ACTIVE.store(true, Ordering::Relaxed);
@@ -316,8 +323,14 @@ fn advance(mut state: MutexGuard<'static, State>) {
     if state.phase == Phase::Counting && state.recorder.position() + ARM_BEFORE >= state.args.skip {
         return arm(state);
     }
+    if state.recorder.position() >= state.look {
+        look(&mut state);
+    }
     if state.recorder.batch().items.len() >= BATCH_ITEMS {
         hand_over(&mut state);
+    }
+    if state.recorder.recorded() >= state.next_progress {
+        tell(&mut state);
     }
     if state.recorder.is_over() {
         finish(&mut state, "limit");
@@ -330,11 +343,25 @@ fn hand_over(state: &mut State) {
     if let Some(sink) = &state.sink {
         sink.send(state.recorder.batch());
     }
+}
+
+#[cold]
+fn tell(state: &mut State) {
     let recorded = state.recorder.recorded();
-    if recorded >= state.next_progress {
-        state.next_progress = recorded + PROGRESS_STEP;
-        report::progress(&state.args.report, recorded);
-    }
+    state.next_progress = recorded + PROGRESS_STEP;
+    report::progress(&state.args.report, recorded);
+}
+
+/// Looks whether accesses are to be noted until the next look. Their hooks stay: QEMU 7.2 may call
+/// hooks that it has forgotten, once it has called any.
+#[cold]
+fn look(state: &mut State) {
+    let distance = state.recorder.distance();
+    let near = distance <= QUANTUM;
+    WATCHING.store(near, Ordering::Relaxed);
+    state.recorder.watch(near);
+    let steps = if near { QUANTUM } else { distance - QUANTUM };
+    state.look = state.recorder.position().saturating_add(steps);
 }
 
 /// Asks QEMU to translate everything afresh, with all hooks.
@@ -360,7 +387,7 @@ extern "C" fn armed(_id: PluginId) {
 }
 
 extern "C" fn on_access(cpu: c_uint, info: MemInfo, virt: u64, data: *mut c_void) {
-    if is_active() {
+    if is_active() && WATCHING.load(Ordering::Relaxed) {
         let (size, direction) = ffi::access(info);
         let (block, instr) = ((data as usize >> 16) as u32, data as usize as u16);
         thread(cpu).access(block, instr, virt, size, direction);
@@ -472,7 +499,8 @@ fn finish(state: &mut State, reason: &str) {
     let path = &state.args.report;
     match sink.finish() {
         Ok(summary) => {
-            report::done(path, reason, seconds, &counts, (!nothing).then_some(&summary));
+            let every = state.recorder.samples().map_or(0, Samples::every);
+            report::done(path, reason, seconds, &counts, every, (!nothing).then_some(&summary));
         }
         Err(error) => {
             report::error(path, &format!("cannot write the trace: {error}"));

@@ -7,11 +7,12 @@
 use halfwink_capture_stream::batch::{Batch, Item, Timed};
 use halfwink_capture_stream::block::{Definition, Exit};
 use halfwink_capture_stream::blocks::Blocks;
-use halfwink_trace::{decode_block, Address, Event, InstrFlags, RawAccess};
+use halfwink_trace::{decode_block, Address, Event, InstrFlags, RawAccess, SAMPLE_MARK};
 use halfwink_units::{Asid, PhysAddr, VirtAddr};
 
 use crate::ffi::Direction;
 use crate::report::Counts;
+use crate::samples::Samples;
 
 /// The one address space.
 const SPACE: Asid = Asid(1);
@@ -99,6 +100,10 @@ pub struct Recorder {
     batch: Batch,
     skip: u64,
     stop: u64,
+    /// Samples of what lies between, rather than all of it.
+    samples: Option<Samples>,
+    /// Accesses are noted, so that a sample may begin.
+    watching: bool,
     /// Instructions that were executed.
     position: u64,
     /// Address of the repeated instruction in which the last block ended.
@@ -118,11 +123,38 @@ impl Recorder {
             batch: Batch::default(),
             skip,
             stop: skip.saturating_add(limit),
+            samples: None,
+            watching: true,
             position: 0,
             repeating: None,
             shown: None,
             counts: Counts::default(),
         }
+    }
+
+    /// Makes it record samples of that window rather than all of it.
+    #[must_use]
+    pub fn sampling(self, samples: Option<Samples>) -> Recorder {
+        Recorder { samples, ..self }
+    }
+
+    /// The samples, if there are any.
+    #[must_use]
+    pub fn samples(&self) -> Option<&Samples> {
+        self.samples.as_ref()
+    }
+
+    /// Says whether accesses are noted.
+    pub fn watch(&mut self, watching: bool) {
+        self.watching = watching;
+    }
+
+    /// Instructions until accesses have to be noted; none where they have to be now.
+    #[must_use]
+    pub fn distance(&self) -> u64 {
+        let to_window = self.skip.saturating_sub(self.position);
+        let in_window = self.position.saturating_sub(self.skip);
+        to_window + self.samples.as_ref().map_or(0, |samples| samples.distance(in_window))
     }
 
     /// Number of instructions that the program executed.
@@ -223,6 +255,11 @@ impl Recorder {
         let counted = u64::from(executed) - u64::from(repeat);
         let before = self.position;
         self.position += counted;
+        if self.samples.is_some() {
+            self.settle_in_sample(thread, flight, executed, (before, repeat));
+            thread.after.clear();
+            return counted;
+        }
         let whole = before >= self.skip && self.position <= self.stop && executed == flight.count;
         if whole && !(repeat && self.shown.is_none()) {
             self.emit(thread, flight.block, flight.defined, executed);
@@ -231,6 +268,31 @@ impl Recorder {
         }
         thread.after.clear();
         counted
+    }
+
+    /// Records a block if it lies in a sample: whole, so that samples are longer or shorter than
+    /// they should be by less than a block.
+    fn settle_in_sample(
+        &mut self,
+        thread: &mut Thread,
+        flight: Flight,
+        executed: u16,
+        (before, repeat): (u64, bool),
+    ) {
+        let Some(samples) = &mut self.samples else { return };
+        let Some(at) = before.checked_sub(self.skip).filter(|_| before < self.stop) else { return };
+        if !samples.holds(at) {
+            // A further iteration belongs to the instruction before.
+            let begin = (self.watching && !repeat).then(|| samples.begin(at)).flatten();
+            let Some(begin) = begin else { return };
+            self.batch.event(Timed::Plain(Event::Mark { code: SAMPLE_MARK, arg: begin }));
+        }
+        if executed < flight.count {
+            thread.accesses.retain(|access| access.instr < executed);
+        }
+        if executed > 0 {
+            self.emit(thread, flight.block, flight.defined, executed);
+        }
     }
 
     /// Records the part of a block that lies in the window.
@@ -295,7 +357,8 @@ impl Recorder {
 
     /// Records a system call, behind the block that ended with it.
     pub fn system_call(&mut self, thread: &Thread, number: u32, args: [u64; 6]) {
-        if self.shown != Some(thread.number) || self.is_over() {
+        let left_out = self.samples.as_ref().is_some_and(|samples| !samples.is_open());
+        if self.shown != Some(thread.number) || self.is_over() || left_out {
             return;
         }
         self.counts.system_calls += 1;

@@ -49,8 +49,16 @@ pub struct Counts {
     pub taken: u64,
 }
 
-/// The trace is complete; or nothing was recorded, and there is none.
-pub fn done(path: &Path, reason: &str, seconds: f64, counts: &Counts, summary: Option<&Summary>) {
+/// The trace is complete; or nothing was recorded, and there is none. Of samples, each that begins
+/// at a multiple of `every` of their size belongs to those that were kept.
+pub fn done(
+    path: &Path,
+    reason: &str,
+    seconds: f64,
+    counts: &Counts,
+    every: u64,
+    summary: Option<&Summary>,
+) {
     let totals = summary.map(|summary| summary.totals.clone()).unwrap_or_default();
     say(
         path,
@@ -67,6 +75,7 @@ pub fn done(path: &Path, reason: &str, seconds: f64, counts: &Counts, summary: O
             "signals": counts.signals,
             "system_calls": counts.system_calls,
             "taken_turns": counts.taken,
+            "every": every,
         }}),
     );
 }

@@ -150,6 +150,10 @@ impl Counts {
             false => Err(skipped.refused(lines, bad)),
         };
         refused(&skipped)?;
+        // Some tools write the latest step first.
+        if rows.len() > 1 && rows.windows(2).all(|pair| pair[0].at_s > pair[1].at_s) {
+            rows.reverse();
+        }
         let mut counts = Counts { skipped, ..Counts::of(&rows)? };
         counts.fill(&rows)?;
         refused(&counts.skipped)?;
@@ -239,11 +243,30 @@ fn has_letters(line: &[u8]) -> bool {
     line.iter().any(u8::is_ascii_alphabetic)
 }
 
+/// Returns true if commas part a number into thousands.
+fn is_grouped(number: &str) -> bool {
+    let mut groups = number.split(',');
+    let first = groups.next().unwrap_or_default();
+    let are_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let is_first = (1..=3).contains(&first.len()) && are_digits(first);
+    let mut rest = groups.peekable();
+    is_first && rest.peek().is_some() && rest.all(|group| group.len() == 3 && are_digits(group))
+}
+
 fn row(line: &[u8], number: u64) -> Option<Row> {
     let text = std::str::from_utf8(line).ok()?;
-    let (period, count) = text.split_once(',')?;
+    // Where a comma is a decimal point, columns stand between semicolons or tabs.
+    let marked = [';', '\t'].iter().find_map(|mark| text.split_once(*mark));
+    let (period, count) = marked.or_else(|| text.split_once(','))?;
     let unquoted = |cell: &str| cell.trim().trim_matches('"').to_owned();
-    let requests: f64 = unquoted(count).parse().ok()?;
+    let count = unquoted(count);
+    let requests: f64 = match marked {
+        None if is_grouped(&count) => count.replace(',', "").parse().ok()?,
+        None => count.parse().ok()?,
+        // Which of the two a comma is, 1,234 does not say.
+        Some(_) if is_grouped(&count) => return None,
+        Some(_) => count.replacen(',', ".", 1).parse().ok()?,
+    };
     let at_s = moment::seconds(&unquoted(period))?;
     let fits = (0.0..=1e18).contains(&requests);
     fits.then(|| Row { at_s, requests, line: number, text: line.to_vec() })
@@ -298,6 +321,18 @@ mod tests {
             Counts::read(&b"minute,requests\n00:00,17613\n00:01,17782\n"[..], Share::default())
                 .unwrap();
         assert_eq!((day.step, day.total()), (Time::ns(60_000_000_000), 35_395.0));
+        for text in [
+            "time,n\n00:00,\"1,500\"\n00:01,\"2,000\"\n00:02,7\n",
+            "time;n\n00:00;1500\n00:01;1999,5\n00:02;7,5\n",
+            "time\tn\n00:00\t1500\n00:01\t2000\n00:02\t7\n",
+            "time,n\n00:02,7\n00:01,2000\n00:00,1500\n",
+        ] {
+            let counts = Counts::read(text.as_bytes(), Share::default()).unwrap();
+            let found = (counts.requests[0], counts.total());
+            assert_eq!(found, (1500.0, 3507.0), "{text}");
+        }
+        // 1,500 is one and a half, or fifteen hundred.
+        assert!(Counts::read(&b"00:00;1,500\n00:01;2,000\n"[..], Share::default()).is_err());
         let half = Counts::read(&b"0.5,1\n0.6,2\n0.7,3\n"[..], Share::default()).unwrap();
         assert_eq!((half.step, &half.requests[..]), (Time::ns(100_000_000), &[1.0, 2.0, 3.0][..]));
     }

@@ -87,12 +87,33 @@ struct Data {
 #[derive(Deserialize)]
 struct Series {
     #[serde(default)]
+    metric: BTreeMap<String, String>,
+    #[serde(default)]
     values: Vec<(f64, String)>,
+}
+
+/// Ends of names of counters, which only grow, and of metrics that are no requests at all.
+const COUNTERS: [&str; 3] = ["_total", "_count", "_bucket"];
+const OTHERS: [&str; 5] = ["_seconds", "_seconds_sum", "_bytes", "_ratio", "_percent"];
+
+impl Series {
+    /// Says why a metric cannot be requests a second.
+    fn no_rate(&self) -> Option<String> {
+        // Without a name it may be the result of `rate()`, which leaves none.
+        let name = self.metric.get("__name__")?;
+        let is = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+        if is(&COUNTERS) {
+            let why = "counts from the start of its server on, expected requests a second";
+            return Some(format!("`{name}` {why}: query=rate({name}[1m])"));
+        }
+        is(&OTHERS).then(|| format!("`{name}` is no requests a second: ask for their rate"))
+    }
 }
 
 /// Returns true if the bytes may begin an export, which is read at once; other counts are read line
 /// by line.
 pub(crate) fn begins(head: &[u8]) -> bool {
+    // The head may end in the middle of a line.
     let end = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |at| at + 1);
     let is_json = head.trim_ascii_start().starts_with(b"{");
     is_json || read(&head[..end]).is_some()
@@ -106,6 +127,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     }
     let mut lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     let (_, mut first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
+    // Excel is told of the delimiter in a line of its own.
     if first.starts_with("sep=") {
         first = lines.next()?.1;
     }
@@ -118,6 +140,12 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     if is(0, "series") && is(1, "time") && is(2, "value") {
         return Some(table(lines, delimiter, 1, 2));
     }
+    // Locust's history has a row for each kind of request, and one for all of them.
+    let rate = names.iter().position(|name| name == "requests/s");
+    if let (true, true, Some(rate)) = (is(0, "timestamp"), is(3, "name"), rate) {
+        let all = lines.filter(|(_, line)| cells(line, ',').nth(3) == Some("Aggregated"));
+        return Some(column(all, rate));
+    }
     let has_values = names.len() > 2 || is(1, "value") || names.get(1).is_some_and(|n| is_rate(n));
     let is_time = ["time", "timestamp", "date", "datetime"].iter().any(|name| is(0, name));
     (is_time && names.len() > 1 && has_values).then(|| table(lines, delimiter, 0, names.len()))
@@ -125,8 +153,12 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
 
 /// Returns true if a name of a column says that its values are of a second.
 fn is_rate(name: &str) -> bool {
+    // Datadog has labels behind it.
+    let name = name.split('{').next().unwrap_or_default();
     ["rps", "qps", "rate", "req/s", "requests/s", "requests_per_second"].contains(&name)
-        || ["/s", "per_s", "/sec", "_rate", "per second"].iter().any(|end| name.ends_with(end))
+        || ["/s", "per_s", "/sec", "_rate", "per second", "per_second"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }
 
 fn cells(line: &str, delimiter: char) -> impl Iterator<Item = &str> {
@@ -149,6 +181,9 @@ fn prometheus(text: &str) -> Result<Export, ReadError> {
              curl 'SERVER/api/v1/query_range?query=...&start=...&end=...&step=15s'",
             data.kind
         )));
+    }
+    if let Some(why) = data.result.iter().find_map(Series::no_rate) {
+        return Err(wrong(why));
     }
     let mut sums = Sums { series: data.result.len() as u64, ..Sums::default() };
     for (at_s, value) in data.result.iter().flat_map(|series| &series.values) {
@@ -178,6 +213,23 @@ fn table<'a>(
             let value = value(cell).ok_or_else(wrong)?;
             sums.add(at_s, value).ok_or_else(wrong)?;
         }
+    }
+    Ok(sums.export("rates by time", Values::Rates))
+}
+
+/// Rows of a time and a value of a second in this column.
+fn column<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    rate: usize,
+) -> Result<Export, ReadError> {
+    let mut sums = Sums::default();
+    for (number, line) in lines {
+        let at_s = cells(line, ',').next().and_then(moment::seconds);
+        let per_s = cells(line, ',').nth(rate).and_then(|cell| cell.parse::<f64>().ok());
+        let added = at_s.zip(per_s).and_then(|(at_s, per_s)| sums.add(at_s, Some(per_s)));
+        added.ok_or_else(|| {
+            ReadError::Other(format!("line {number}: expected a time and requests a second"))
+        })?;
     }
     Ok(sums.export("rates by time", Values::Rates))
 }
@@ -238,6 +290,15 @@ mod tests {
             (r#"{"status":"error","error":"no such metric"}"#, "no such metric"),
             (r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, "query_range"),
             ("{\"a\":1}", "range export"),
+            (
+                r#"{"data":{"resultType":"matrix","result":[{"metric":{"__name__":"x_total"}}]}}"#,
+                "query=rate(x_total[1m])",
+            ),
+            (
+                r#"{"data":{"resultType":"matrix",
+                    "result":[{"metric":{"__name__":"x_seconds"}}]}}"#,
+                "no requests a second",
+            ),
         ] {
             let error = read(text.as_bytes()).unwrap().err().unwrap().to_string();
             assert!(error.contains(told) && !error.contains('\n'), "{error}");
@@ -255,6 +316,10 @@ mod tests {
         let long = &format!("sep=;\nSeries;Time;Value\na;{at};1\nb;{at};2\n");
         assert_eq!(rows(long).2, [(1_740_996_000.0, 3.0)]);
         assert_eq!(rows("Time,Value\n1740996000000,12.5\n").2, [(1_740_996_000.0, 12.5)]);
+        assert_eq!(rows("time,x.per_second{a:b}\n1740996000000,5\n").2, [(1_740_996_000.0, 5.0)]);
+        let locust = "Timestamp,User Count,Type,Name,Requests/s\n1740996000,9,GET,/,4\n\
+                      1740996000,9,,Aggregated,7\n";
+        assert_eq!(rows(locust).2, [(1_740_996_000.0, 7.0)]);
         assert!(read(b"period,count\n1,2\n").is_none());
         assert!(read(b"time,count\n1,2\n").is_none());
         let formatted = read(b"Time,Value\n1740996000000,1.2 K\n").unwrap();

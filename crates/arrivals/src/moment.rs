@@ -93,7 +93,7 @@ fn since_1970(moment: Timestamp) -> f64 {
 
 /// Dates that begin with a name or have other marks between their parts; UTC, unless an offset
 /// stands behind.
-const DATED: [&str; 7] = [
+const DATED: [&str; 8] = [
     // asctime(3): Apache's error log, uWSGI, `ab -g`.
     "%a %b %d %H:%M:%S%.f %Y",
     // RFC 9110.
@@ -102,6 +102,8 @@ const DATED: [&str; 7] = [
     "%Y/%m/%d %H:%M:%S%.f",
     "%d.%m.%Y %H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f",
+    // BIND.
+    "%d-%b-%Y %H:%M:%S%.f",
     "%m/%d/%Y %I:%M:%S%.f %p",
 ];
 
@@ -181,6 +183,7 @@ mod tests {
             "2025-03-03T10:00:00+0000",
             "3/3/2025 10:00:00 AM",
             "03/Mar/2025 10:00:00",
+            "03-Mar-2025 10:00:00.000",
         ] {
             assert_eq!(seconds(text), Some(s), "{text}");
         }

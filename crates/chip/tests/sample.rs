@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use halfwink_chip::sample::{cut, Cut};
+use halfwink_chip::sample::{cut, Begins, Cut};
 use halfwink_chip::{ChipError, Machine, Task};
 use halfwink_engine::{Input, RunControl};
 use halfwink_trace::{Kernel, LoadKind, Synthetic};
@@ -34,13 +34,14 @@ fn a_long_stream_takes_no_more_memory_than_a_window() {
         start: Time::ZERO,
         shared: None,
     };
-    let how = Cut { first: 0, period: 100_000, warm_up: 2_000, unit: 10_000 };
+    let how =
+        Cut { begins: Begins::Every { first: 0, period: 100_000 }, warm_up: 2_000, unit: 10_000 };
     let Some(before) = peak_kb() else {
         println!("skipped: /proc/self/status does not say how much memory was used");
         return;
     };
     let mut windows = 0;
-    let counts = cut(&machine, task, how, &RunControl::new(), |_| {
+    let counts = cut(&machine, task, &how, &RunControl::new(), |_| {
         windows += 1;
         Ok::<(), ChipError>(())
     })

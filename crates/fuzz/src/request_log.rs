@@ -3,24 +3,13 @@
 use halfwink_inputs::Share;
 use halfwink_arrivals::log::{Form, Log, LogOptions};
 
-const FORMS: [Form; 8] = [
-    Form::Common,
-    Form::Haproxy,
-    Form::Envoy,
-    Form::Elb,
-    Form::Alb,
-    Form::Squid,
-    Form::Json,
-    Form::W3c,
-];
-
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {
     let strict = LogOptions { bad: Share { most_pct: 50.0 }, ..LogOptions::default() };
     let any = LogOptions { bad: Share::ALL, ..LogOptions::default() };
     check(Log::read(bytes, &strict), 50.0);
     check(Log::csv(bytes, &strict), 50.0);
-    for form in FORMS {
+    for form in Form::ALL {
         check(Log::of(form, bytes, &any), 100.0);
     }
 }

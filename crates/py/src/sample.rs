@@ -10,7 +10,7 @@ use crate::library::{from_json, json, py_error, Library, RunControl};
 /// Samples a workload: a `halfwink_study::Sample`. Of `windows` and `period`, at most one is given.
 #[pyfunction]
 #[pyo3(signature = (library, control, workload, machine, set, techniques, *, unit, warm_up,
-    windows=None, period=None, instructions=None, skip=0, seed=1, precision_pct=None))]
+    windows=None, period=None, instructions=None, skip=None, seed=1, precision_pct=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn sample<'py>(
     py: Python<'py>,
@@ -25,7 +25,7 @@ pub(crate) fn sample<'py>(
     windows: Option<u64>,
     period: Option<u64>,
     instructions: Option<u64>,
-    skip: u64,
+    skip: Option<u64>,
     seed: u64,
     precision_pct: Option<f64>,
 ) -> PyResult<Bound<'py, PyAny>> {

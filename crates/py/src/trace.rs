@@ -20,6 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_head, module)?)?;
     module.add_function(wrap_pyfunction!(trace_check, module)?)?;
     module.add_function(wrap_pyfunction!(trace_slice, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_keep_samples, module)?)?;
     module.add_function(wrap_pyfunction!(import_champsim, module)?)?;
     module.add_function(wrap_pyfunction!(export_champsim, module)?)?;
     module.add_function(wrap_pyfunction!(export_drmemtrace, module)?)?;
@@ -198,6 +199,32 @@ fn trace_slice(
             trace::slice(&file, what, w).map(|(summary, _)| summary).map_err(|e| e.in_file(&path))
         })?;
         Ok(json(&summary.totals)?.to_string())
+    })
+}
+
+/// Writes the samples of a recording that begin at multiples of `every` instructions, of a run of
+/// `of`; the totals, as JSON, and their number.
+#[pyfunction]
+fn trace_keep_samples(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    size: u64,
+    every: u64,
+    of: u64,
+) -> PyResult<(String, usize)> {
+    let file = open(&path)?;
+    let kept = trace::Kept { size, every, of, level: 9 };
+    py.detach(|| {
+        let mut count = 0;
+        let summary = write_whole(&out, |w| {
+            let done = trace::keep_samples(&file, kept, w).map_err(|e| e.in_file(&path));
+            done.map(|(summary, found, _)| {
+                count = found;
+                summary
+            })
+        })?;
+        Ok((json(&summary.totals)?.to_string(), count))
     })
 }
 

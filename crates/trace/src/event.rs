@@ -35,7 +35,7 @@ pub enum Event {
         /// Time at which it woke, in virtual nanoseconds; not before `from_ns`.
         to_ns: u64,
     },
-    /// The recorded program executed a marker instruction.
+    /// The recorded program executed a marker instruction; or a sample begins ([`SAMPLE_MARK`]).
     Mark {
         /// Code of the marker.
         code: u32,

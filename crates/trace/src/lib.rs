@@ -27,6 +27,7 @@ mod listing;
 mod program;
 mod record;
 mod repeat;
+mod samples;
 mod script;
 mod service;
 mod slice;
@@ -47,8 +48,8 @@ pub use error::{Problem, TraceError};
 pub use event::Event;
 pub use format::{
     BlockDef, ChunkInfo, Code, CodeForm, DirectMap, Footer, Header, Load, LoadKind, Package,
-    RawAccess, ReadAt, SectionInfo, Stream, Summary, Totals, TraceFile, TraceWriter, WarmLine,
-    WarmSet, CHUNK_INSTRS, MAGIC, VERSION,
+    RawAccess, ReadAt, Samples, SectionInfo, Stream, Summary, Totals, TraceFile, TraceWriter,
+    WarmLine, WarmSet, CHUNK_INSTRS, MAGIC, VERSION,
 };
 pub use io_path::{io_path, IoCounts, IoPath, KernelLines};
 pub use kernel_abi::{exception_name, interrupt_name, syscall_name};
@@ -57,6 +58,7 @@ pub use listing::listing;
 pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};
 pub use record::{Branch, Instr, InstrFlags, Kind, RegSet};
 pub use repeat::RepeatFold;
+pub use samples::{keep_samples, Kept, SAMPLE_MARK};
 pub use script::Script;
 pub use service::{
     Cause, Class, Regions, Service, ServiceModel, ServiceSource, Side, WorkingSet, SERVICES,

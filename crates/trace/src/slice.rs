@@ -10,9 +10,9 @@ use crate::event::Event;
 use crate::format::{
     BlockDef, Code, CodeForm, Header, Summary, TraceFile, TraceWriter, WarmLine, WarmSet,
 };
-use crate::program::{BlockId, Program, Template};
+use crate::program::{BlockId, Program, Template, TemplateId};
 use crate::repeat::RepeatFold;
-use crate::source::{Item, Source};
+use crate::source::{Address, Item, Source};
 
 /// Range and options of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +66,11 @@ pub fn slice<W: Write>(file: &TraceFile, slice: Slice, out: W) -> Result<(Summar
     for event in state.into_iter().flatten() {
         writer.event(&event).map_err(io)?;
     }
-    let mut copy = Copier { file, slice, blocks: HashMap::new() };
+    let mut copy = Copier::new(file, slice.decoded);
     while writer.totals().instructions < slice.keep {
         match stream.next_item()? {
             Item::Run(id) => {
-                let template = program.template(id);
-                let block = copy.block(&program, template.block, &mut writer).map_err(io)?;
-                let sites = program.sites_of(template);
-                writer.run_as(block, template.executed, sites, stream.addresses()).map_err(io)?;
+                copy.run(&program, id, stream.addresses(), &mut writer).map_err(io)?;
             }
             Item::Event(event) => writer.event(&event).map_err(io)?,
             Item::End => break,
@@ -84,6 +81,8 @@ pub fn slice<W: Write>(file: &TraceFile, slice: Slice, out: W) -> Result<(Summar
 
 fn header(file: &TraceFile, slice: Slice) -> Header {
     let mut header = file.header().clone();
+    // Their begins are counted from the first instruction of all.
+    header.samples = None;
     if slice.decoded {
         header.code = CodeForm::Decoded;
     }
@@ -99,14 +98,30 @@ fn header(file: &TraceFile, slice: Slice) -> Header {
     header
 }
 
-/// Defines blocks in a new trace as they are needed.
-struct Copier<'a> {
+/// Copies runs into a new trace, and defines blocks there as they are needed.
+pub(crate) struct Copier<'a> {
     file: &'a TraceFile,
-    slice: Slice,
+    decoded: bool,
     blocks: HashMap<BlockId, BlockId>,
 }
 
 impl Copier<'_> {
+    pub(crate) fn new(file: &TraceFile, decoded: bool) -> Copier<'_> {
+        Copier { file, decoded, blocks: HashMap::new() }
+    }
+
+    pub(crate) fn run<W: Write>(
+        &mut self,
+        program: &Program,
+        id: TemplateId,
+        addresses: &[Address],
+        writer: &mut TraceWriter<W>,
+    ) -> std::io::Result<()> {
+        let template = program.template(id);
+        let block = self.block(program, template.block, writer)?;
+        writer.run_as(block, template.executed, program.sites_of(template), addresses)
+    }
+
     fn block<W: Write>(
         &mut self,
         program: &Program,
@@ -120,7 +135,7 @@ impl Copier<'_> {
         let instrs = program.instrs_of(block);
         let lengths: Vec<u8> = instrs.iter().map(|i| i.len).collect();
         let code = match self.file.code().get(id.0 as usize) {
-            Some(bytes) if !self.slice.decoded => Code::Bytes { bytes, lengths: &lengths },
+            Some(bytes) if !self.decoded => Code::Bytes { bytes, lengths: &lengths },
             _ => Code::Decoded(instrs),
         };
         let new = writer.define_block(&BlockDef {
@@ -143,12 +158,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn run(
-        &mut self,
-        program: &Program,
-        template: &Template,
-        addresses: &[crate::Address],
-    ) {
+    pub(crate) fn run(&mut self, program: &Program, template: &Template, addresses: &[Address]) {
         let block = program.block(template.block);
         let mut last = None;
         // Code before data, though they alternate: that order is lost within one block only.

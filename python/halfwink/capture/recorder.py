@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from halfwink import _core
 from halfwink.capture import build, scratch
 from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError, RunError
@@ -36,6 +37,10 @@ _START_MARKER = b"\x0f\x1f\x80\x01HWT"
 _X86_64 = 62
 #: Scripts whose interpreters are scripts, at most: as Linux has it.
 _NESTED = 4
+#: Instructions of a sample, at least: blocks of some hundreds are recorded whole.
+SMALLEST_SAMPLE = 100_000
+#: Samples of a recording, at most.
+MOST_SAMPLES = 10_000
 #: Seconds between two looks at the program.
 _POLL_S = 0.1
 NOTE = (
@@ -53,6 +58,7 @@ class Recording:
         path: file of the trace.
         program: name of the program.
         instructions: recorded instructions, a repeated string instruction counted once.
+        samples: number of samples of the run that the file holds; 0 if it holds all of it.
         executed: instructions that the program executed, up to the end of the recording.
         accesses: recorded memory accesses.
         threads: threads that the program started, the first included.
@@ -71,6 +77,7 @@ class Recording:
     path: Path
     program: str
     instructions: int
+    samples: int
     executed: int
     accesses: int
     threads: int
@@ -92,6 +99,37 @@ class Recording:
     def bytes_per_instruction(self) -> float:
         """Size of the file, per instruction."""
         return self.bytes / max(self.instructions, 1)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The part of a run that is recorded."""
+
+    skip: int
+    instructions: int | None
+    samples: tuple[int, int] | None
+
+    def options(self) -> list[str]:
+        """Arguments of the plugin."""
+        words = [f"skip={self.skip}"]
+        words += [f"limit={self.instructions}"] if self.instructions is not None else []
+        if self.samples is not None:
+            words += [f"samples={self.samples[0]}", f"size={self.samples[1]}"]
+        return words
+
+    def check(self) -> None:
+        """Raises HalfwinkError, with one line, if it cannot be."""
+        if self.skip < 0:
+            raise HalfwinkError(f"skip {self.skip}: expected 0 or more instructions")
+        if self.instructions is not None and self.instructions < 1:
+            raise HalfwinkError(f"{self.instructions} instructions: expected at least one")
+        if self.samples is not None:
+            count, size = self.samples
+            if not 1 <= count <= MOST_SAMPLES or not SMALLEST_SAMPLE <= size < 1 << 62:
+                raise HalfwinkError(
+                    f"{count} samples of {size} instructions: expected 1 to {MOST_SAMPLES:,}, of at"
+                    f" least {SMALLEST_SAMPLE:,}"
+                )
 
 
 @dataclass(frozen=True)
@@ -137,6 +175,7 @@ def record(
     out: str | os.PathLike[str] | None = None,
     skip: int = 0,
     instructions: int | None = None,
+    samples: tuple[int, int] | None = None,
     env: Mapping[str, str] | None = None,
     stdout: IO[Any] | int | None = None,
     progress: Callable[[str], None] | None = None,
@@ -152,6 +191,9 @@ def record(
         out: the file; ``NAME.hwt`` if none, which must not be there.
         skip: instructions to leave out first, of all threads together.
         instructions: largest number of instructions to record; the program is ended behind them.
+        samples: number of samples, and instructions of each, in place of everything: at least so
+            many and fewer than twice as many, at one distance, however long the run is. `sample`
+            plays them.
         env: environment of the program; this process's if none.
         stdout: standard output of the program, as `subprocess` takes it; this process's if none.
         progress: is called with a line for people.
@@ -162,10 +204,8 @@ def record(
     """
     lone = isinstance(command, (str, os.PathLike))
     words = [os.fspath(word) for word in ([command] if lone else command)]
-    if skip < 0:
-        raise HalfwinkError(f"skip {skip}: expected 0 or more instructions")
-    if instructions is not None and instructions < 1:
-        raise HalfwinkError(f"{instructions} instructions: expected at least one")
+    window = _Window(skip, instructions, samples)
+    window.check()
     program = locate(words, (env or os.environ).get("PATH"))
     name = Path(words[0]).name
     path = Path(out) if out is not None else Path(f"{name}.hwt")
@@ -179,9 +219,7 @@ def record(
     try:
         plugin = build.recorder(say)
         with scratch.folder("record-") as work:
-            return _record(
-                program, name, path, plugin, work, (skip, instructions), env, stdout, say
-            )
+            return _record(program, name, path, plugin, work, window, env, stdout, say)
     except CaptureError as error:
         raise HalfwinkError(str(error)) from error
 
@@ -272,7 +310,7 @@ def _record(
     path: Path,
     plugin: Path,
     work: Path,
-    window: tuple[int, int | None],
+    window: _Window,
     env: Mapping[str, str] | None,
     stdout: IO[Any] | int | None,
     say: Callable[[str], None],
@@ -280,9 +318,7 @@ def _record(
     header, trace, report = work / "header.json", work / "trace.hwt", work / "report"
     header.write_text(json.dumps(_header(name, program.words)), encoding="utf-8")
     report.touch()
-    skip, limit = window
-    options = [f"out={trace}", f"header={header}", f"report={report}", f"skip={skip}"]
-    options += [f"limit={limit}"] if limit is not None else []
+    options = [f"out={trace}", f"header={header}", f"report={report}", *window.options()]
     options += ["marked=1"] if program.marked else []
     # QEMU splits its options at commas, and takes two for one.
     plugged = ",".join(word.replace(",", ",,") for word in (str(plugin), *options))
@@ -377,7 +413,7 @@ def _result(
     trace: Path,
     told: list[dict[str, Any]],
     status: int,
-    window: tuple[int, int | None],
+    window: _Window,
     *,
     marked: bool,
 ) -> Recording:
@@ -394,8 +430,11 @@ def _result(
             raise HalfwinkError(f"{name} {how} before its start marker: nothing was recorded")
         raise HalfwinkError(
             f"{name} {how} after {done['executed']:,} instructions: nothing is left behind the"
-            f" first {window[0]:,}"
+            f" first {window.skip:,}"
         )
+    samples = 0
+    if window.samples is not None:
+        trace, samples = _keep(trace, done, window.samples[1])
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
@@ -410,10 +449,29 @@ def _result(
     return Recording(
         path=path,
         program=name,
+        samples=samples,
         **{field: done[field] for field in (*fields, "signals", "bytes", "seconds", "reason")},
         exit_status=(status if status >= 0 else 128 - status) if ended else None,
         became=became,
     )
+
+
+def _keep(trace: Path, done: dict[str, Any], size: int) -> tuple[Path, int]:
+    """Writes the samples at the last distance to a file beside, as long as those that were given up
+    are in this one; returns it, and their number."""
+    kept = trace.with_name("samples.hwt")
+    text, count = _core.trace_keep_samples(
+        str(trace), str(kept), size, size * done["every"], done["executed"]
+    )
+    totals = json.loads(text)
+    events = totals["events"]
+    done |= {
+        "instructions": totals["instructions"],
+        "accesses": totals["accesses"],
+        "system_calls": events.get("syscall", 0),
+        "bytes": kept.stat().st_size,
+    }
+    return kept, count
 
 
 def _how(status: int) -> str:

@@ -71,6 +71,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "record": (
         ("-- ./program data.bin", "a program of yours, into program.hwt"),
         ("--skip 50M --for 20M -- python3 b.py", "20 million instructions behind the first 50"),
+        ("--samples 40x4M -- ./program", "samples of a run of any length, for `sample`"),
     ),
     "capture": (
         ("nginx", "a server by name, into nginx.hwt"),

@@ -28,6 +28,7 @@ def record(
     out: Out = None,
     skip: str = "0",
     instructions: Annotated[str | None, Parameter(name="--for")] = None,
+    samples: str | None = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -46,6 +47,9 @@ def record(
         Instructions to leave out first, as 50M.
     instructions
         Instructions to record, as 20M; the program is ended behind them.
+    samples
+        Samples in place of everything, as 20x1M: at least 20 of a million instructions, at one
+        distance, however long it runs. `halfwink sample` plays them.
     json
         Print one JSON document; the program's output goes to standard error.
     quiet
@@ -61,6 +65,7 @@ def record(
         out=path,
         skip=count("--skip", skip),
         instructions=None if instructions is None else count("--for", instructions),
+        samples=None if samples is None else number_and_size(samples),
         stdout=sys.stderr if json else None,
         progress=lambda line: _show(line, quiet=quiet),
     )
@@ -86,6 +91,18 @@ def count(option: str, text: str) -> int:
     if found is None or number != int(number) or number >= 1 << 63:
         raise HalfwinkError(f"{option} {text}: expected a number of instructions, as 200k or 50M")
     return int(found[1]) * _UNITS[found[3]] if found[2] is None else int(number)
+
+
+def number_and_size(text: str) -> tuple[int, int]:
+    """Number of samples, and instructions of each, of a text as ``20x1M``.
+
+    Raises:
+        HalfwinkError: the text is no such pair.
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*[xX\N{MULTIPLICATION SIGN}]\s*(\S+)\s*", text)
+    if found is None:
+        raise HalfwinkError(f"--samples {text}: expected their number and size, as 20x1M")
+    return int(found[1]), count("--samples", found[2])
 
 
 def _show(line: str, *, quiet: bool) -> None:
@@ -119,6 +136,7 @@ def _rows(done: Recording) -> list[list[str]]:
     return [
         ["file", str(done.path)],
         ["instructions", f"{done.instructions:,} of {done.executed:,} executed, all user"],
+        *([["samples", f"{done.samples:,}, for `halfwink sample`"]] if done.samples else []),
         ["kernel", f"not recorded: {done.system_calls:,} system calls are events"],
         ["threads", f"{done.threads:,}, one at a time as on one CPU"],
         ["size", f"{done.bytes:,} bytes, {done.bytes_per_instruction:.3f} per instruction"],
@@ -134,6 +152,7 @@ def _facts(done: Recording) -> dict[str, object]:
         "became": list(done.became),
         "instructions": done.instructions,
         "kernel_instructions": 0,
+        "samples": done.samples,
         "executed": done.executed,
         "accesses": done.accesses,
         "threads": done.threads,

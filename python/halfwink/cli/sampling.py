@@ -25,7 +25,7 @@ def sample(
     unit: int = sampling.UNIT,
     warm_up: int = sampling.WARM_UP,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
-    skip: int = 0,
+    skip: int | None = None,
     seed: int = 1,
     precision: float | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -54,7 +54,8 @@ def sample(
     instructions
         Instructions of the workload, at most.
     skip
-        Instructions before which no window begins: they only warm caches and predictor.
+        Instructions before which no window begins: they only warm caches and predictor. Of a
+        recording of samples, those of each (half of it).
     seed
         Chooses where the first window begins.
     precision
@@ -98,9 +99,12 @@ def sample(
 def _show(found: sampling.Sample) -> None:
     facts = found.facts
     windows = facts["windows"]
+    where = f"one every {facts['period']:,}"
+    if facts["samples"]:
+        where = f"in {facts['samples']} samples of a run of {facts['of']:,}"
     stdout.print(
         f"{Path(facts['workload']).name} on {facts['machine']}: {windows} windows of "
-        f"{facts['unit']:,} instructions,\none every {facts['period']:,}; 95 % intervals"
+        f"{facts['unit']:,} instructions,\n{where}; 95 % intervals"
     )
     heads = ["IPC", "core pJ/instr", "all pJ/instr"]
     rows = [
@@ -147,5 +151,7 @@ def _figure(figure: dict[str, Any] | None, scale: float, digits: int) -> str:
     text = f"{round(scale * figure['value'], digits) + 0.0:.{digits}f}"
     if figure["low"] is None:
         return text
+    if figure["high"] is None:
+        return f"{text}, {scale * figure['low']:.{digits}f} or more"
     half = scale * (figure["high"] - figure["low"]) / 2
     return f"{text} ±{half:.{digits}f}"

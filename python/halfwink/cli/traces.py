@@ -62,6 +62,7 @@ def info(
         ["packages", _packages(header)],
         ["seed", str(header["seed"])],
         ["instructions", f"{instructions:,} ({share} kernel)"],
+        ["samples", _samples(header.get("samples"))],
         ["memory accesses", f"{totals['accesses']:,}"],
         ["events", ", ".join(f"{n:,} {name}" for name, n in sorted(totals["events"].items()))],
         ["requests", f"{totals['requests']:,}"],
@@ -90,6 +91,16 @@ def _print_info(found: dict[str, Any]) -> None:
     header, sections = dict(found["header"]), rest.pop("sections")
     tables = {"sections": sections, "packages": header.pop("packages", [])}
     print_tables("trace info", tables, {**header, **found["totals"], **rest})
+
+
+def _samples(found: dict[str, Any] | None) -> str:
+    """Returns a line on the samples that a recording holds of its run."""
+    if found is None:
+        return ""
+    return (
+        f"{len(found['begins']):,} of a run of {found['of']:,} instructions, one every "
+        f"{found['every']:,}"
+    )
 
 
 def _packages(header: dict[str, Any]) -> str:

@@ -28,12 +28,17 @@ def share(instructions: int, misses: int, cold_fills: int) -> float | None:
     return cold_fills / misses if cold_fills >= PER_THOUSAND * instructions / 1000 else None
 
 
-def warning(who: str, found: float) -> str:
-    """Returns the warning for a run that began cold."""
+def warning(who: str, found: float, *, in_samples: bool = False) -> str:
+    """Returns the warning for a run that began cold, or for a recording of samples too short to
+    fill the caches."""
+    help = (
+        "record more or larger samples"
+        if in_samples
+        else "record longer, or use `halfwink sample --skip` from a later instruction"
+    )
     return (
         f"{who}: {100 * found:.0f} % of the third level's misses filled a cache that began cold: "
-        "results say more of the start than of the program; record longer, or use "
-        "`halfwink sample --skip` from a later instruction"
+        f"results say more of the start than of the program; {help}"
     )
 
 

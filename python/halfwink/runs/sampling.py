@@ -49,7 +49,8 @@ class Sample:
 
     Attributes:
         facts: workload, machine, load, and in instructions: how long the stream is, ``period``,
-            ``warm_up``, ``unit`` and ``first``; ``windows`` measured; third-level misses.
+            ``warm_up``, ``unit`` and ``first``; ``windows`` measured; third-level misses; number of
+            ``samples`` that the stream holds of a run ``of`` so many instructions (0 of itself).
         results: a row for each technique, the baseline first; a figure is a ``value`` with ``low``
             and ``high``, the ends of its 95 % interval, or null where there are too few windows.
     """
@@ -81,7 +82,10 @@ class Sample:
         facts = self.facts
         left = facts["instructions"] - facts["first"]
         found = cold_start.share(left, facts["l3_misses"], facts["l3_cold_fills"])
-        return [] if found is None else [cold_start.warning(facts["workload"], found)]
+        if found is None:
+            return []
+        in_samples = facts["samples"] > 0
+        return [cold_start.warning(facts["workload"], found, in_samples=in_samples)]
 
 
 def sample(
@@ -95,7 +99,7 @@ def sample(
     unit: int = UNIT,
     warm_up: int = WARM_UP,
     instructions: int | None = None,
-    skip: int = 0,
+    skip: int | None = None,
     seed: int = 1,
     precision_pct: float | None = None,
     progress: Callable[[int], None] | None = None,
@@ -115,7 +119,8 @@ def sample(
         unit: instructions measured of each window.
         warm_up: instructions played in detail before them.
         instructions: largest number of instructions of the workload.
-        skip: instructions before which no window begins.
+        skip: instructions before which no window begins (0 if none are given); where the workload
+            is a recording of samples, of each of them (half of each).
         seed: chooses where the first window begins.
         precision_pct: a wanted half width of the intervals, to be told how many windows it takes.
         progress: told every now and then how many instructions the pass has seen.

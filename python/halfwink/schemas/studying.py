@@ -64,6 +64,8 @@ TABLES = {
             "first instructions l3_cold_fills l3_misses load machine period warm_up "
             "windows workload baseline",
             unit=NUMBER.called("Measured length of a window, in instructions."),
+            samples=INTEGER.called("Samples of a run that the recording holds; 0: all of it."),
+            of=INTEGER.called("Instructions of that run."),
             modelled=TEXT.listed(),
         ),
         techniques=part(

@@ -61,6 +61,7 @@ TABLES = {
                 "Recorded instructions, with each repeated string instruction counted once."
             ),
             kernel_instructions=INTEGER.called("Always 0, because the kernel is not recorded."),
+            samples=INTEGER.called("Recorded samples of the run; 0: all of it."),
             accesses=INTEGER.called("Recorded memory accesses."),
             threads=INTEGER.called("Threads that the program started, the first included."),
             system_calls=INTEGER.called("Recorded system calls."),
@@ -86,6 +87,11 @@ TABLES = {
             history=TEXT.listed().optional(),
             load=part("connections kind").optional(),
             notes=TEXT.listed().optional(),
+            samples=part(
+                of=INTEGER.called("Instructions of the run that the recording holds samples of."),
+                every=INTEGER.called("Instructions of the run from one sample to the next."),
+                begins=INTEGER.listed().called("Recorded instructions before each sample."),
+            ).optional(),
             tools=OBJECT,
         ).with_columns(),
         sections=part("kind offset", chunk=part("first_instruction instructions runs").optional()),

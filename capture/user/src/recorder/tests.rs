@@ -168,3 +168,50 @@ fn marks_and_calls_outside_the_window_are_left_out() {
     assert_eq!(recorder.batch.events[2..], [mark(17)]);
     assert_eq!(recorder.counts.system_calls, 0);
 }
+
+/// A loop of `count` instructions, the last of which jumps to the first.
+fn turn(recorder: &mut Recorder, pc: u64, count: u8) -> u32 {
+    let jump = [0xeb, 0u8.wrapping_sub(count + 1)];
+    let mut instrs = vec![&[0x90][..]; usize::from(count) - 1];
+    instrs.push(&jump);
+    define(recorder, pc, &instrs)
+}
+
+/// Arguments of the marks before samples.
+fn begins(recorder: &Recorder) -> Vec<u64> {
+    let begin = |event: &Event| match *event {
+        Event::Mark { code: SAMPLE_MARK, arg } => Some(arg),
+        _ => None,
+    };
+    recorder.batch.events.iter().filter_map(begin).collect()
+}
+
+#[test]
+fn samples_are_whole_blocks_and_their_distance_doubles() {
+    let mut recorder = Recorder::new(50, u64::MAX).sampling(Some(Samples::new(1, 100)));
+    let mut thread = Thread::new(0);
+    let block = turn(&mut recorder, 0x1000, 50);
+    assert_eq!(recorder.distance(), 50, "what is skipped");
+    // One block is skipped; then stretches 0, 1, 2, 4 and 8, of two blocks each.
+    play(&mut recorder, &mut thread, &[block; 1 + 2 * 9]);
+    assert_eq!(begins(&recorder), [0, 100, 200, 400, 800]);
+    assert_eq!(runs(&mut recorder), vec![(0x1000, 50, 0); 10]);
+    assert_eq!(recorder.samples().map(Samples::every), Some(8));
+    assert_eq!(recorder.distance(), 700, "from 900 to 1600");
+}
+
+#[test]
+fn sample_begins_only_where_accesses_are_seen() {
+    let mut recorder = Recorder::new(0, u64::MAX).sampling(Some(Samples::new(4, 1_000)));
+    let mut thread = Thread::new(0);
+    let block = turn(&mut recorder, 0x1000, 5);
+    recorder.watch(false);
+    play(&mut recorder, &mut thread, &[block; 20]);
+    recorder.watch(true);
+    // The first stretch would be a tenth too short; a system call between samples is left out.
+    recorder.system_call(&thread, 1, [0; 6]);
+    play(&mut recorder, &mut thread, &[block; 181]);
+    assert_eq!(begins(&recorder), [1_000]);
+    assert_eq!(runs(&mut recorder), [(0x1000, 5, 0)]);
+    assert_eq!(recorder.counts.system_calls, 0);
+}

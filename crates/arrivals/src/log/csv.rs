@@ -2,11 +2,11 @@
 
 use super::super::moment::When;
 use super::cells::Cells;
+use super::row::{Row, Seen, Sizes, Unit};
 use super::shapes::Shape;
-use super::{Row, Seen, Sizes, Unit};
 
 /// Names of columns with times, the best first. A unit may follow: `arrival_ms`, `time (us)`.
-const TIMES: [&str; 28] = [
+const TIMES: [&str; 30] = [
     "submit_time",
     "submitted_time",
     "creation_time",
@@ -35,14 +35,67 @@ const TIMES: [&str; 28] = [
     "unix_time",
     "epoch",
     "date",
+    "_time",
+    "request-start",
 ];
 /// Names of columns with the end of a request; with a duration, it began before.
 const ENDS: [&str; 3] = ["end_timestamp", "end_time", "end"];
 const DURATIONS: [&str; 2] = ["duration", "elapsed"];
-const BYTES: [&str; 7] =
-    ["bytes", "body_bytes_sent", "bytes_sent", "sc-bytes", "response_size", "resp_bytes", "length"];
+const BYTES: [&str; 11] = [
+    "bytes",
+    "body_bytes_sent",
+    "bytes_sent",
+    "sc-bytes",
+    "response_size",
+    "resp_bytes",
+    "response_body_len",
+    "responsesize",
+    "response_body_size",
+    "objectsize",
+    "length",
+];
 const SIZES: [&str; 3] = ["size", "tokens", "contexttokens"];
 const SERVICES: [&str; 4] = ["service", "service_time", "servicetime", "processing_time"];
+
+/// Names of columns that only tables of values by time have: a row is a sample, no request.
+const SAMPLES: [&str; 10] = [
+    "requests/s",
+    "rps",
+    "qps",
+    "trans rate",
+    "value",
+    "_value",
+    "cpu_utilization",
+    "instance_cpu_usage",
+    "cpu_usage",
+    "average_usage",
+];
+
+/// Number of those that are rates.
+const RATES: usize = 6;
+
+/// Says why a table with this column is no log.
+pub(super) fn no_requests(name: &str) -> String {
+    let about = format!("the column `{name}` says that rows are samples by time");
+    if SAMPLES[..RATES].contains(&name) {
+        return format!(
+            "{about}, expected a row for each request; `--load counts:FILE` plays requests a second"
+        );
+    }
+    format!("{about}, of which no request is told: expected a row for each request")
+}
+
+/// Returns the column that says that rows of a table are samples by time.
+pub(super) fn samples(header: &[u8]) -> Option<&'static str> {
+    let mut cells = Cells::new(delimiter(header));
+    cells.split(header)?;
+    let names = (0..cells.count()).filter_map(|n| cells.text(n));
+    let names: Vec<String> = names.map(str::to_ascii_lowercase).collect();
+    // Tables of requests may have a value of their own.
+    let is_request = |name: &String| ["status", "method", "url", "uri"].contains(&name.as_str());
+    let mut found = SAMPLES.iter().filter(|sample| names.iter().any(|name| name == *sample));
+    found.next().filter(|_| !names.iter().any(is_request)).copied()
+}
 
 /// The columns that are read.
 pub(super) struct Columns {
@@ -117,7 +170,11 @@ impl Columns {
             },
         };
         let kind = find(&[METRICS.0]).map(|n| (n, METRICS.1));
+        // Calls between Alibaba's services (2021) are in milliseconds from the trace's begin on.
+        let is_calls = find(&["traceid"]).is_some() && find(&["rpcid", "rpc_id"]).is_some();
+        // Their column `service` has names.
         let service = find(&SERVICES)
+            .filter(|_| !is_calls)
             .map(|n| (n, Sizes::Service, unit(n).unwrap_or(Unit::Seconds).seconds()));
         let size = service
             .or_else(|| find(&BYTES).map(|n| (n, Sizes::Bytes, 1.0)))
@@ -125,9 +182,12 @@ impl Columns {
             .filter(|(n, ..)| *n != time);
         let duration = find(&DURATIONS).filter(|_| ends);
         let duration = duration.map(|n| (n, unit(n).unwrap_or(Unit::Seconds).seconds()));
-        // Calls between Alibaba's services (2021) are in milliseconds from the trace's begin on.
-        let is_calls = find(&["traceid"]).is_some() && find(&["rpcid"]).is_some();
-        let unit = unit(time).or(is_calls.then_some(Unit::Milliseconds));
+        // Google's cluster (2019): events of jobs and tasks, of which submissions are requests.
+        let events = find(&["type"]).filter(|_| find(&["collection_id"]).is_some());
+        let kind = kind.or(events.map(|n| (n, "0")));
+        let unit = unit(time)
+            .or(is_calls.then_some(Unit::Milliseconds))
+            .or(events.map(|_| Unit::Microseconds));
         Some(Columns { cells, time, unit, size, duration, kind, shape: None })
     }
 

@@ -1,5 +1,7 @@
 //! A line or two of each form, with facts counted by hand.
 
+use halfwink_inputs::Share;
+
 use super::*;
 
 /// Form, requests, seconds from the first to the last, and bytes of a log.
@@ -140,4 +142,40 @@ fn other_files_are_refused_by_name() {
     let read = |bytes: &[u8]| Log::read(bytes, &LogOptions::default()).unwrap_err().to_string();
     assert!(read(b"\xd4\xc3\xb2\xa1\x02\x00").contains("a packet capture"));
     assert!(read(b"[global]\nioengine=libaio\n").contains("a job file of fio"));
+}
+
+#[test]
+fn lines_beside_requests_are_left_out() {
+    let k6 = r#"{"type":"Metric","metric":"http_reqs"}
+{"metric":"http_reqs","type":"Point","data":{"time":"2025-03-03T10:00:00.5Z","value":1}}
+{"metric":"data_sent","type":"Point","data":{"time":"2025-03-03T10:00:00.5Z","value":9}}
+{"metric":"http_reqs","type":"Point","data":{"time":"2025-03-03T10:00:02.5Z","value":1}}"#;
+    check(k6, Form::Json, 2, 2.0, 0.0);
+    let google = r#"{"time":"0","type":"0","collection_id":"1"}
+{"time":"600000000","type":"0","collection_id":"1"}
+{"time":"600250000","type":"1","collection_id":"1"}
+{"time":"602250000","type":"0","collection_id":"2"}"#;
+    check(google, Form::Json, 2, 2.25, 0.0);
+    let suricata = r#"{"timestamp":"2025-03-03T10:00:00.5+0000","event_type":"http","http":{}}
+{"timestamp":"2025-03-03T10:00:01.5+0000","event_type":"flow"}
+{"timestamp":"2025-03-03T10:00:02.5+0000","event_type":"dns"}"#;
+    check(suricata, Form::Json, 2, 2.0, 0.0);
+    let common = r#"h - - [03/Mar/2025:10:00:00.5 +0000] \"GET /\" 200 7"#;
+    let line = |text| format!(r#"{{"line":"{text}","timestamp":"2025-03-03T10:00:01Z"}}"#);
+    let loki = [line(common), line("reloads")].join("\n");
+    check(&loki, Form::Json, 1, 0.0, 7.0);
+}
+
+#[test]
+fn tables_of_samples_are_no_logs() {
+    for (header, told) in [
+        ("Timestamp,User Count,Requests/s", "counts:FILE"),
+        ("timestamp,msname,cpu_utilization", "a row for each request"),
+    ] {
+        let table = format!("{header}\n1740996000,1,2\n1740996001,1,2\n");
+        let error = Log::read(table.as_bytes(), &LogOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("samples by time") && error.contains(told), "{error}");
+    }
+    let table = "time,status,value\n1740996000.5,200,2\n1740996001.5,200,2\n";
+    assert_eq!(facts(table).1, 2);
 }

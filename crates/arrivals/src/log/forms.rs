@@ -1,7 +1,9 @@
 //! Lines of servers and proxies, each with its own form.
 
-use super::super::moment::{common, When};
-use super::{Row, Seen};
+use super::super::moment::When;
+use super::own;
+use super::row::{Row, Seen};
+use super::words::{bracketed, is_status, real, text, whole, words};
 
 /// A form of log that is told by a line's look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +32,24 @@ pub enum Form {
     Uwsgi,
     /// The format of IIS alone.
     Iis,
+    /// Keys and values: LTSV, and logfmt.
+    Keys,
+    /// Commands as MONITOR of Redis prints them.
+    Redis,
+    /// The log of PostgreSQL, with durations.
+    Postgres,
+    /// The query log of BIND.
+    Bind,
+    /// Lines of servers made with Gin.
+    Gin,
+    /// A request, a status and a time in an order of its own. It is tried last: it knows lines of
+    /// other forms, and less of them.
+    Request,
 }
 
 impl Form {
     /// All of them; of forms that know equally many lines the first is taken.
-    pub(super) const ALL: [Form; 12] = [
+    pub const ALL: [Form; 18] = [
         Form::Haproxy,
         Form::Envoy,
         Form::Common,
@@ -47,6 +62,12 @@ impl Form {
         Form::Nlb,
         Form::Uwsgi,
         Form::Iis,
+        Form::Keys,
+        Form::Redis,
+        Form::Postgres,
+        Form::Bind,
+        Form::Gin,
+        Form::Request,
     ];
 
     /// Name in messages.
@@ -65,6 +86,12 @@ impl Form {
             Form::Nlb => "log of an AWS network load balancer",
             Form::Uwsgi => "log of uWSGI",
             Form::Iis => "log of IIS",
+            Form::Keys => "log of keys and values",
+            Form::Redis => "MONITOR of Redis",
+            Form::Postgres => "log of PostgreSQL",
+            Form::Bind => "query log of BIND",
+            Form::Gin => "log of Gin",
+            Form::Request => "log in a format of its own",
         }
     }
 
@@ -88,6 +115,14 @@ impl Form {
             }
             Form::Uwsgi => "`[pid: 1|...] client () {...} [Mon Oct 9 13:55:36 2000] GET / => ...`",
             Form::Iis => "`client, user, 10/09/00, 13:55:36, service, server, ...`",
+            Form::Keys => "`time=2000-10-10T13:55:36Z method=GET status=200 bytes=512`",
+            Form::Redis => "`971211336.123456 [0 127.0.0.1:6000] \"get\" \"key\"`",
+            Form::Postgres => {
+                "`2000-10-10 13:55:36.123 UTC [12] LOG:  duration: 1.234 ms  statement: ...`"
+            }
+            Form::Bind => "`10-Oct-2000 13:55:36.123 ... client 192.0.2.1#53 (...): query: ...`",
+            Form::Gin => "`[GIN] 2000/10/10 - 13:55:36 | 200 | 1ms | client | GET \"/\"`",
+            Form::Request => "a time, a request with its protocol, a status",
             Form::W3c => "the fields that `#Fields:` names, with a date and a time",
         }
     }
@@ -112,10 +147,11 @@ impl Reader {
         if line.starts_with(b"#") {
             return Some(Seen::Comment);
         }
-        if self.form == Form::Json {
-            return super::json::row(line, wrapped);
-        }
         let row = match self.form {
+            Form::Json => return super::json::row(line, wrapped),
+            Form::Keys => return own::keys(line),
+            Form::Redis => return own::redis(line),
+            Form::Postgres => return own::postgres(line),
             Form::Common => common_line(line),
             Form::Haproxy => haproxy(line),
             Form::Envoy => envoy(line),
@@ -125,6 +161,9 @@ impl Reader {
             Form::Nlb => network_balancer(line),
             Form::Uwsgi => uwsgi(line),
             Form::Iis => iis(line),
+            Form::Bind => own::bind(line),
+            Form::Gin => own::gin(line),
+            Form::Request => own::request_line(line),
             _ => squid(line),
         };
         row.map(Seen::Request)
@@ -138,40 +177,6 @@ fn wrapped(line: &[u8]) -> Option<Seen> {
     text.map(Seen::Request).or_else(json)
 }
 
-fn text(word: &[u8]) -> Option<&str> {
-    std::str::from_utf8(word).ok()
-}
-
-fn whole(word: &[u8]) -> Option<u64> {
-    text(word)?.parse().ok()
-}
-
-fn real(word: &[u8]) -> Option<f64> {
-    text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
-}
-
-fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
-}
-
-/// The first time in brackets, and what follows it. Other brackets before it are addresses and
-/// users.
-fn bracketed(line: &[u8]) -> Option<(When, &[u8])> {
-    let mut from = 0;
-    while let Some(open) = line[from..].iter().position(|&b| b == b'[').map(|at| from + at) {
-        let close = open + line[open..].iter().position(|&b| b == b']')?;
-        let inside = &line[open + 1..close];
-        let when = common(inside).or_else(|| When::parse(text(inside)?));
-        // `[12]` is a process; a number that is a time has ten digits or more.
-        let is_time = |when: &When| !matches!(when, When::Number(number) if *number < 1e8);
-        if let Some(when) = when.filter(is_time) {
-            return Some((when, line[close + 1..].trim_ascii_start()));
-        }
-        from = open + 1;
-    }
-    None
-}
-
 /// Returns the rest behind a quoted text that begins here.
 fn after_quote(line: &[u8]) -> Option<&[u8]> {
     let inside = line.strip_prefix(b"\"")?;
@@ -182,10 +187,6 @@ fn after_quote(line: &[u8]) -> Option<&[u8]> {
         ends
     })?;
     Some(&inside[end + 1..])
-}
-
-fn is_status(word: &[u8]) -> bool {
-    word.len() == 3 && word.iter().all(u8::is_ascii_digit)
 }
 
 fn common_line(line: &[u8]) -> Option<Row> {
@@ -375,7 +376,7 @@ impl Fields {
             *self = Fields {
                 date: place("date"),
                 time: place("time"),
-                bytes: place("sc-bytes").or(place("x-edge-response-bytes")),
+                bytes: place("sc-bytes").or(place("x-edge-response-bytes")).or(place("bytes")),
                 took: place("time-taken"),
             };
             return self.time.map(|_| Seen::Comment);

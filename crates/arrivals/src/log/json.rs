@@ -1,21 +1,25 @@
 //! Lines of JSON, as servers, load balancers and collectors of logs write them.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::super::moment::{common, When};
-use super::{Row, Seen, Unit};
+use super::row::{Row, Seen, Unit};
 
 /// Keys of times, the best first: when a request began, then when its line was written.
-const TIMES: [&str; 23] = [
+const TIMES: [&str; 29] = [
     "StartUTC",
     "StartLocal",
     "EdgeStartTimestamp",
     "started_at",
     "startedDateTime",
     "requestReceivedTimestamp",
+    "requestTimeEpoch",
+    "reqTimeSec",
     "start_time",
     "startTime",
     "ts",
@@ -33,9 +37,13 @@ const TIMES: [&str; 23] = [
     "submit_time",
     "arrival",
     "arrival_time",
+    "data.time",
+    "t.$date",
+    "_source.@timestamp",
+    "__REALTIME_TIMESTAMP",
 ];
 /// Keys of bytes, those of objects in objects with a point between.
-const BYTES: [&str; 20] = [
+const BYTES: [&str; 26] = [
     "bytes_sent",
     "body_bytes_sent",
     "size",
@@ -56,6 +64,13 @@ const BYTES: [&str; 20] = [
     "response.body.bytes",
     "properties.sentBytes",
     "res.size",
+    "responseLength",
+    "response_body_size",
+    "attr.reslen",
+    "api.tx",
+    "_source.bytes",
+    // HAProxy's word for what it sent; Caddy's for what it received, beside `size`.
+    "bytes_read",
 ];
 const DURATIONS: [&str; 11] = [
     "duration",
@@ -76,9 +91,9 @@ const SERVICES: [(&str, Unit); 3] = [
     ("service_us", Unit::Microseconds),
 ];
 /// Keys of a program's message: perhaps another log's line.
-const MESSAGES: [&str; 5] = ["log", "message", "msg", "MESSAGE", "textPayload"];
+const MESSAGES: [&str; 6] = ["log", "message", "msg", "MESSAGE", "textPayload", "line"];
 /// Keys that only requests have.
-const REQUESTS: [&str; 12] = [
+const REQUESTS: [&str; 17] = [
     "status",
     "method",
     "request",
@@ -91,7 +106,23 @@ const REQUESTS: [&str; 12] = [
     "response",
     "http",
     "response_code",
+    "statusCode",
+    "httpMethod",
+    "reqMethod",
+    "_source.http.response.status_code",
+    "attr.durationMillis",
 ];
+/// Keys of what a line is about, and its values for requests: others are events beside them. k6
+/// writes a dozen points for each request, Suricata flows and counters.
+const KINDS: [(&str, &[&str]); 2] =
+    [("metric", &["http_reqs"]), ("event_type", &["http", "http2", "dns", "tls", "smtp"])];
+/// All keys that are looked at: most keys of a line are not, and one look-up of a hash takes less
+/// than comparing each with all lists.
+static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let lists: [&[&str]; 5] = [&TIMES, &BYTES, &DURATIONS, &MESSAGES, &REQUESTS];
+    let named = SERVICES.iter().map(|it| it.0).chain(KINDS.iter().map(|it| it.0));
+    lists.concat().into_iter().chain(named).chain(["collection_id", "type"]).collect()
+});
 /// Objects in objects are looked at so deep.
 // Elastic's schema has `http.response.body.bytes`; deeper ones are contents of requests.
 const DEEPEST: usize = 4;
@@ -124,17 +155,40 @@ impl Scalar<'_> {
 
 /// The values of a line that are looked at.
 #[derive(Default)]
-struct Line {
+pub(super) struct Line {
     time: Option<(usize, When)>,
     bytes: Option<(usize, f64)>,
     service_s: Option<f64>,
     has_duration: bool,
     is_request: bool,
     message: Option<String>,
+    /// An event of another kind.
+    is_other: bool,
+    /// Keys that only events of Google's cluster have, and whether it is a submission.
+    collection: (bool, Option<bool>),
 }
 
 impl Line {
+    /// Takes a value of other forms of keys and values.
+    pub(super) fn take_text(&mut self, key: &str, value: &str) {
+        self.take(key, &Scalar::Text(value));
+    }
+
+    /// The line as a request, if its keys are those of one; at this time if it has none.
+    pub(super) fn row(&self, front: Option<When>) -> Option<Seen> {
+        let when = self.time.map(|(_, when)| when).or(front)?;
+        if !self.is_request {
+            return Some(Seen::Other);
+        }
+        let bytes = self.bytes.map(|(_, bytes)| bytes);
+        let row = Row { has_duration: self.has_duration, ..Row::at(when, bytes) };
+        bytes.is_none_or(|bytes| (0.0..=1e15).contains(&bytes)).then_some(Seen::Request(row))
+    }
+
     fn take(&mut self, key: &str, scalar: &Scalar) {
+        if !KNOWN.contains(key) {
+            return;
+        }
         let place = |keys: &[&str]| keys.iter().position(|it| *it == key);
         let better = |now: Option<usize>, place: usize| now.is_none_or(|now| place < now);
         if let Some(place) = place(&TIMES).filter(|at| better(self.time.map(|it| it.0), *at)) {
@@ -148,6 +202,19 @@ impl Line {
         }
         if let (Scalar::Text(text), true) = (scalar, MESSAGES.contains(&key)) {
             self.message.get_or_insert_with(|| (*text).to_owned());
+        }
+        if let (Some((_, requests)), Scalar::Text(text)) =
+            (KINDS.iter().find(|(kind, _)| *kind == key), scalar)
+        {
+            self.is_other |= !requests.contains(text);
+            self.is_request |= requests.contains(text);
+        }
+        match key {
+            "collection_id" => self.collection.0 = true,
+            // k6 declares a metric before its first point.
+            "type" if matches!(scalar, Scalar::Text("Metric")) => self.is_other = true,
+            "type" => self.collection.1 = scalar.number().map(|kind| kind == 0.0),
+            _ => {}
         }
         self.has_duration |= DURATIONS.contains(&key);
         self.is_request |= REQUESTS.contains(&key);
@@ -244,7 +311,17 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     Keys { line: &mut found, path: &mut path, depth: 0 }.deserialize(&mut json).ok()?;
     // What follows an object would be another request, and be lost.
     json.end().ok()?;
+    if found.is_other {
+        return Some(Seen::Other);
+    }
     let (_, when) = found.time?;
+    // Google's cluster of 2019: only submissions are requests, in microseconds; at 0 stands what
+    // was there before.
+    if let ((true, Some(is_submitted)), When::Number(us)) = (found.collection, when) {
+        let when = When::Date { s: us * 1e-6, is_exact: true };
+        let is_request = is_submitted && us > 0.0 && us < 9e18;
+        return Some(if is_request { Seen::Request(Row::at(when, None)) } else { Seen::Other });
+    }
     if let Some(service_s) = found.service_s {
         let fits = (0.0..=1e15).contains(&service_s);
         return fits.then_some(Seen::Served(Row::at(when, Some(service_s))));
@@ -254,7 +331,7 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     if let (Some(message), false) = (&found.message, is_request) {
         return Some(wrapped(message.trim().as_bytes()).unwrap_or(Seen::Other));
     }
-    let bytes = found.bytes.map(|(_, bytes)| bytes);
-    let row = Row { has_duration: found.has_duration, ..Row::at(when, bytes) };
-    bytes.is_none_or(|bytes| (0.0..=1e15).contains(&bytes)).then_some(Seen::Request(row))
+    // All other lines with a time are requests.
+    found.is_request = true;
+    found.row(None)
 }

@@ -2,7 +2,8 @@
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
 //!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
-//!   extended.
+//!   extended, LTSV and logfmt, Redis, PostgreSQL, BIND; and formats of one's own, if they have a
+//!   request, a status and a time.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
@@ -18,23 +19,29 @@ mod cells;
 mod csv;
 mod forms;
 mod json;
+mod options;
+mod own;
+mod row;
 mod rows;
 mod shapes;
+mod words;
 
 pub use forms::Form;
+pub use options::{LogOptions, Spread};
+pub use row::{Sizes, Unit};
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 
 use halfwink_engine::LineError;
-use halfwink_inputs::{Account, Share};
+use halfwink_inputs::Account;
 use halfwink_units::Time;
 
 use self::csv::Columns;
 use self::forms::Reader;
+use self::row::Seen;
 use self::rows::Rows;
 use super::lines::{Lines, ReadError, Skipped};
-use super::moment::When;
 use super::Arrivals;
 
 /// Longest span of arrivals, in seconds: it must fit in a run.
@@ -45,101 +52,8 @@ const LOOKED_AT_LINES: usize = 64;
 
 const HEADER: &str = "a header with a column of times (time, timestamp, ts, arrival, start_time \
                       ...), or its name (log:time-column=NAME:FILE)";
+const NO_SIZES: &str = "the log has none: they are drawn";
 const ROW: &str = "a row with a time, and a size if the header has one";
-
-/// A unit of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// `s`
-    Seconds,
-    /// `ms`
-    Milliseconds,
-    /// `us`
-    Microseconds,
-    /// `ns`
-    Nanoseconds,
-}
-
-impl Unit {
-    /// Reads `s`, `ms`, `us` or `ns`, or the word that it stands for.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Unit> {
-        match text {
-            "s" | "sec" | "secs" | "second" | "seconds" => Some(Unit::Seconds),
-            "ms" | "msec" | "millis" | "millisecond" | "milliseconds" => Some(Unit::Milliseconds),
-            "us" | "usec" | "µs" | "micros" | "microsecond" | "microseconds" => {
-                Some(Unit::Microseconds)
-            }
-            "ns" | "nsec" | "nanos" | "nanosecond" | "nanoseconds" => Some(Unit::Nanoseconds),
-            _ => None,
-        }
-    }
-
-    /// Name in options.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Unit::Seconds => "s",
-            Unit::Milliseconds => "ms",
-            Unit::Microseconds => "us",
-            Unit::Nanoseconds => "ns",
-        }
-    }
-
-    /// Length in seconds.
-    #[must_use]
-    pub fn seconds(self) -> f64 {
-        match self {
-            Unit::Seconds => 1.0,
-            Unit::Milliseconds => 1e-3,
-            Unit::Microseconds => 1e-6,
-            Unit::Nanoseconds => 1e-9,
-        }
-    }
-}
-
-/// Place of a request in its second, if its log keeps whole seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// Spreads the requests of a second at equal distances.
-    Even,
-    /// At random times: as a Poisson process with that many arrivals.
-    Random {
-        /// Seed of the random stream.
-        seed: u64,
-    },
-}
-
-/// Options for reading a log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogOptions {
-    /// For logs of whole seconds.
-    pub spread: Spread,
-    /// Bad lines that are left out; more are an error.
-    pub bad: Share,
-    /// The column of times of a CSV: its name, or its number from 1.
-    pub time_column: Option<String>,
-    /// The unit of times that are numbers.
-    pub time_unit: Option<Unit>,
-}
-
-impl Default for LogOptions {
-    fn default() -> LogOptions {
-        let spread = Spread::Random { seed: 1 };
-        LogOptions { spread, bad: Share::default(), time_column: None, time_unit: None }
-    }
-}
-
-/// Meaning of the sizes of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sizes {
-    /// Bytes of the response.
-    Bytes,
-    /// In a unit that only its writer knows.
-    Size,
-    /// Seconds of service.
-    Service,
-}
 
 /// A log that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,34 +72,6 @@ pub struct Log {
     pub disordered: u64,
     /// Account of everything that was read or left out.
     pub account: Account,
-}
-
-/// A request as a line has it.
-#[derive(Clone, Copy)]
-struct Row {
-    when: When,
-    /// The size; lines of some logs have none.
-    size: Option<f64>,
-    /// The line has how long it took until the answer, which is no time of service.
-    has_duration: bool,
-}
-
-impl Row {
-    fn at(when: When, size: Option<f64>) -> Row {
-        Row { when, size, has_duration: false }
-    }
-}
-
-/// A line that is not bad.
-enum Seen {
-    /// A request, and its bytes.
-    Request(Row),
-    /// A request, and seconds of service.
-    Served(Row),
-    /// A line about the log.
-    Comment,
-    /// A line that is no request, such as another event of the same program.
-    Other,
 }
 
 impl Log {
@@ -250,7 +136,7 @@ impl Log {
             return Err(ReadError::Other(message));
         }
         if log.sizes_are.is_none() {
-            log.account.leave_out("sizes", "the log has none: they are drawn", 1);
+            log.account.leave_out("sizes", NO_SIZES, 1);
         }
         log.account.leave_out("comment lines", "", comments);
         log.account.leave_out("other lines", "no requests", others);
@@ -272,7 +158,12 @@ impl Log {
                 return Err(ReadError::Empty { expected: HEADER });
             };
             let line = line?;
+            // Zeek's tables have their header among comments.
+            let line = line.strip_prefix(b"#fields\t").unwrap_or(line);
             if !line.is_empty() && !line.starts_with(b"#") && !is_mark(line) {
+                if let (Some(name), None) = (csv::samples(line), &options.time_column) {
+                    return Err(ReadError::Other(csv::no_requests(name)));
+                }
                 let found = Columns::find(line, options.time_column.as_deref());
                 let mut found = found.ok_or_else(|| unknown(number, line))?;
                 // Without a header the first line is a request.
@@ -286,7 +177,7 @@ impl Log {
         };
         while let Some((number, line)) = lines.next()? {
             let row = line.and_then(|line| {
-                if line.is_empty() {
+                if line.is_empty() || line.starts_with(b"#") {
                     return Ok(None);
                 }
                 match columns.row(line) {
@@ -301,7 +192,10 @@ impl Log {
             rows.take(row)?;
         }
         let mut log = rows.log(columns.format(), ROW, columns.unit)?;
-        log.sizes_are = columns.sizes_are();
+        log.sizes_are = columns.sizes_are().filter(|_| !log.sizes.is_empty());
+        if log.sizes_are.is_none() {
+            log.account.leave_out("sizes", NO_SIZES, 1);
+        }
         log.account.leave_out("other lines", "no requests", others);
         Ok(log)
     }
@@ -347,10 +241,12 @@ fn form_of(head: &[u8]) -> Result<Option<Form>, Option<Form>> {
             |line: &&&[u8]| matches!(reader.line(line), Some(Seen::Request(_) | Seen::Served(_)));
         lines.iter().filter(is_request).count()
     };
-    let counts = Form::ALL.map(|form| (form, known(form)));
-    let best = counts.iter().rev().max_by_key(|(_, count)| *count);
+    let (forms, [last]) = Form::ALL.split_at(Form::ALL.len() - 1) else { unreachable!() };
+    let counts = forms.iter().map(|form| (*form, known(*form)));
+    let best = counts.rev().max_by_key(|(_, count)| *count);
     match best {
-        Some((form, count)) if *count > 0 => Ok(Some(*form)),
+        Some((form, count)) if count > 0 => Ok(Some(form)),
+        _ if known(*last) > 0 => Ok(Some(*last)),
         // No line is right: what is expected of one is told best by the form that it has.
         _ => Err(guessed(&lines)),
     }

@@ -7,7 +7,9 @@ use rand::RngExt;
 
 use super::super::lines::{ReadError, Skipped};
 use super::super::moment::{epoch_unit_s, When};
-use super::{Log, LogOptions, Row, Spread, Unit, LONGEST_S};
+use super::options::{LogOptions, Spread};
+use super::row::{Row, Unit};
+use super::{Log, LONGEST_S};
 
 /// Fewer requests say nothing of their unit.
 const JUDGED: usize = 8;

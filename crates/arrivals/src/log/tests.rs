@@ -1,3 +1,5 @@
+use halfwink_inputs::Share;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -8,7 +8,7 @@ use halfwink_policy::gating::{AlwaysOn, GatingPolicy};
 use halfwink_trace::{Address, Item, LoadKind, Program, Source, TraceError, WarmSet};
 use halfwink_units::Time;
 
-use super::cutter::{cut, Cut};
+use super::cutter::{cut, Begins, Cut};
 use super::window::{measure, Measured};
 use crate::chip::{ChipError, CodeCache, Options};
 use crate::machine::Machine;
@@ -68,11 +68,15 @@ pub fn again<S: Source + 'static>(
         start: Time::ZERO,
         shared: None,
     };
-    let whole = Cut { first: instructions, period: u64::MAX, warm_up: 0, unit: instructions };
+    let whole = Cut {
+        begins: Begins::Every { first: instructions, period: u64::MAX },
+        warm_up: 0,
+        unit: instructions,
+    };
     let policy = |_: usize| -> GatingPolicy { Box::new(AlwaysOn) };
     let options = Options::new(&policy);
     let mut found = None;
-    cut(machine, task, whole, control, |window| {
+    cut(machine, task, &whole, control, |window| {
         let (mut codes, load) = (CodeCache::new(), LoadKind::Closed);
         found = measure(machine, &window, load, &options, &mut codes, control)?;
         Ok::<(), ChipError>(())

@@ -11,13 +11,35 @@ use crate::chip::{ChipError, CodeCache};
 use crate::machine::Machine;
 use crate::task::Task;
 
+/// Begins of windows, in instructions of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// Windows at one distance.
+    Every {
+        /// Begin of the first window.
+        first: u64,
+        /// Distance from one window to the next.
+        period: u64,
+    },
+    /// At these places, in their order.
+    At(Vec<u64>),
+}
+
+impl Begins {
+    /// Begin of the window of this number, from 0.
+    fn of(&self, index: u64) -> Option<u64> {
+        match self {
+            Begins::Every { first, period } => period.checked_mul(index)?.checked_add(*first),
+            Begins::At(all) => all.get(usize::try_from(index).ok()?).copied(),
+        }
+    }
+}
+
 /// Positions and lengths of windows, in instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Begin of the first window.
-    pub first: u64,
-    /// Distance of windows.
-    pub period: u64,
+    /// Begin of each window.
+    pub begins: Begins,
     /// Played before what is measured.
     pub warm_up: u64,
     /// Measured length of a window.
@@ -84,14 +106,14 @@ const LOOK: u64 = 1 << 20;
 pub fn cut<E: From<ChipError>>(
     machine: &Machine,
     mut task: Task,
-    cut: Cut,
+    cut: &Cut,
     control: &RunControl,
     mut take: impl FnMut(Window) -> Result<(), E>,
 ) -> Result<FunctionalCounts, E> {
     let program = Arc::clone(task.source.program());
     let code = CodeCache::new().compile(&program);
     let mut pass = Functional::new(machine, code, &task.warm);
-    let (mut done, mut look, mut next) = (0, LOOK, Some((0, cut.first)));
+    let (mut done, mut look, mut next) = (0, LOOK, cut.begins.of(0).map(|begin| (0, begin)));
     let mut open: Option<Open> = None;
     let mut before = FunctionalCounts::default();
     loop {
@@ -122,7 +144,7 @@ pub fn cut<E: From<ChipError>>(
                 let window = begin_window(index, done, cut, &pass, &program);
                 open = Some(Open { window, excerpt: Excerpt::default() });
                 push(&mut open, item, addresses);
-                next = begin.checked_add(cut.period).map(|begin| (index + 1, begin));
+                next = cut.begins.of(index + 1).map(|begin| (index + 1, begin));
             }
         }
         let instructions = pass.run(id, addresses);
@@ -142,7 +164,7 @@ pub fn cut<E: From<ChipError>>(
 fn begin_window(
     index: u64,
     begin: u64,
-    cut: Cut,
+    cut: &Cut,
     pass: &Functional,
     program: &Arc<Program>,
 ) -> Window {

@@ -22,7 +22,7 @@ mod tests;
 mod window;
 
 pub use again::again;
-pub use cutter::{cut, Cut, Window};
+pub use cutter::{cut, Begins, Cut, Window};
 pub(crate) use excerpt::Excerpt;
 pub use excerpt::ExcerptSource;
 pub(crate) use functional::Functional;

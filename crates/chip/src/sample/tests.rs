@@ -8,7 +8,7 @@ use halfwink_policy::gating::{AlwaysOn, GatingPolicy, Tap};
 use halfwink_trace::{Kernel, LoadKind, Synthetic, TraceFile};
 use halfwink_units::Time;
 
-use super::{again, cut, measure, Cut, FunctionalCounts, Measured, Window};
+use super::{again, cut, measure, Begins, Cut, FunctionalCounts, Measured, Window};
 use crate::chip::{run, ChipError, CodeCache, Options};
 use crate::machine::Machine;
 use crate::result::RunResult;
@@ -54,7 +54,7 @@ fn windows(machine: &Machine, task: Task, how: Cut) -> (Vec<Window>, FunctionalC
         all.push(window);
         Ok::<(), ChipError>(())
     };
-    let counts = cut(machine, task, how, &RunControl::new(), take).unwrap();
+    let counts = cut(machine, task, &how, &RunControl::new(), take).unwrap();
     (all, counts)
 }
 
@@ -70,7 +70,8 @@ fn in_detail(
     })
 }
 
-const ALL: Cut = Cut { first: 0, period: u64::MAX, warm_up: 0, unit: u64::MAX };
+const ALL: Cut =
+    Cut { begins: Begins::Every { first: 0, period: u64::MAX }, warm_up: 0, unit: u64::MAX };
 
 #[test]
 fn one_window_over_everything_is_the_whole_run() {
@@ -127,7 +128,11 @@ fn windows_side_by_side_are_as_long_as_the_run() {
     let machine = machine("ev6");
     for name in ["gcc", "gzip"] {
         let result = full(&machine, "always-on", task(name, 1_000_000));
-        let how = Cut { first: 0, period: 20_000, warm_up: 2_000, unit: 17_000 };
+        let how = Cut {
+            begins: Begins::Every { first: 0, period: 20_000 },
+            warm_up: 2_000,
+            unit: 17_000,
+        };
         let (windows, _) = windows(&machine, task(name, 1_000_000), how);
         assert_eq!(windows.len(), 50, "{name}");
         let (mut instructions, mut time, mut energy) = (0, Time::ZERO, 0.0);
@@ -151,7 +156,11 @@ fn windows_side_by_side_are_as_long_as_the_run() {
 #[test]
 fn a_window_that_ends_before_it_is_measured_says_nothing() {
     let machine = machine("ev6");
-    let how = Cut { first: 9_000, period: u64::MAX, warm_up: 2_000, unit: 10_000 };
+    let how = Cut {
+        begins: Begins::Every { first: 9_000, period: u64::MAX },
+        warm_up: 2_000,
+        unit: 10_000,
+    };
     let (all, _) = windows(&machine, task("gcc", 10_000), how);
     assert_eq!(in_detail(&machine, "always-on", LoadKind::Closed, &all[0]), None);
 }
@@ -159,7 +168,7 @@ fn a_window_that_ends_before_it_is_measured_says_nothing() {
 #[test]
 fn caches_of_another_shape_are_an_error() {
     let (ev6, other) = (machine("ev6"), machine("ultrasparc"));
-    let how = Cut { first: 0, period: u64::MAX, warm_up: 0, unit: 1_000 };
+    let how = Cut { begins: Begins::Every { first: 0, period: u64::MAX }, warm_up: 0, unit: 1_000 };
     let (all, _) = windows(&ev6, task("gcc", 10_000), how);
     let control = RunControl::new();
     let found = with(&other, "always-on", |options| {

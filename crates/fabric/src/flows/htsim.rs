@@ -52,7 +52,7 @@ pub fn read_matrix(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         let message = format!("Nodes: found {nodes}, expected 1 to {most} servers");
         return Err(FileError { line: 1, message });
     }
-    let (mut connections, mut triggers) = (Vec::new(), HashMap::new());
+    let (mut connections, mut triggers, mut promised) = (Vec::new(), HashMap::new(), None);
     for (line, number) in text.lines().zip(1..) {
         let wrong = |message| FileError { line: number, message };
         let mut words = line.split_whitespace();
@@ -70,7 +70,10 @@ pub fn read_matrix(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         } else if first == "trigger" {
             let (id, kind) = trigger(words).map_err(wrong)?;
             triggers.insert(id, kind);
-        } else if !["Nodes", "Connections", "Triggers"].contains(&first) {
+        } else if first == "Connections" {
+            let count = words.next().and_then(|word| word.parse::<usize>().ok());
+            promised = count.map(|count| (number, count));
+        } else if !["Nodes", "Triggers"].contains(&first) {
             let message = match first {
                 "failure" | "Failures" => {
                     "failures of links are not played; leave them out: grep -vi \
@@ -81,6 +84,12 @@ pub fn read_matrix(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
             };
             return Err(wrong(message));
         }
+    }
+    // Fewer are a file that was cut.
+    if let Some((line, count)) = promised.filter(|(_, count)| *count > connections.len()) {
+        let found = connections.len();
+        let message = format!("Connections: expected {count}, found {found}: the file is cut");
+        return Err(FileError { line, message });
     }
     joined(connections, &triggers)
 }
@@ -236,7 +245,7 @@ mod tests {
         );
         let circle = "0->1 trigger 1 size 1 send_done_trigger 1\ntrigger id 1 oneshot";
         assert_eq!(error(circle), "3: waits for a trigger that waits for it");
-        assert_eq!(error(""), "1: found no flows");
+        assert_eq!(error(""), "2: Connections: expected 1, found 0: the file is cut");
         let many = read_matrix("Nodes 9\n", &racks()).unwrap_err().to_string();
         assert_eq!(many, "1: Nodes: found 9, expected 1 to 8 servers");
     }

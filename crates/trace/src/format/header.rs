@@ -42,6 +42,9 @@ pub struct Header {
     /// A linear mapping of physical memory that addresses are predicted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_map: Option<DirectMap>,
+    /// The samples that the trace holds of a longer run, if it is not a whole one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Samples>,
     /// Cuts and conversions since the recording, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<String>,
@@ -69,10 +72,22 @@ impl Header {
             ps_per_instruction: 0,
             code,
             direct_map: None,
+            samples: None,
             history: Vec::new(),
             notes: Vec::new(),
         }
     }
+}
+
+/// Samples of a run, at one distance. The trace holds them one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Instructions of the run.
+    pub of: u64,
+    /// Instructions of the run from the begin of a sample to that of the next.
+    pub every: u64,
+    /// Instructions of the trace before each sample.
+    pub begins: Vec<u64>,
 }
 
 /// A software package, by name and exact version.

@@ -24,7 +24,8 @@ mod warm;
 mod writer;
 
 pub use header::{
-    ChunkInfo, CodeForm, DirectMap, Footer, Header, Load, LoadKind, Package, SectionInfo, Totals,
+    ChunkInfo, CodeForm, DirectMap, Footer, Header, Load, LoadKind, Package, Samples, SectionInfo,
+    Totals,
 };
 pub use read_at::ReadAt;
 pub use reader::{Stream, TraceFile};

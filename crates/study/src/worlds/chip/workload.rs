@@ -5,7 +5,7 @@ use std::sync::Arc;
 use halfwink_chip::Task;
 use halfwink_engine::nearest;
 use halfwink_trace::{
-    Duty, Kernel, LoadKind, Problem, Service, ServiceModel, Source, Synthetic, TraceError,
+    Duty, Kernel, LoadKind, Problem, Samples, Service, ServiceModel, Source, Synthetic, TraceError,
 };
 use halfwink_units::Time;
 
@@ -140,6 +140,14 @@ impl Workload {
         };
         let limit = limit.unwrap_or(u64::MAX);
         self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
+    }
+
+    /// The run of which it holds samples, if it is a recording of some.
+    pub(crate) fn samples(&self) -> Option<&Samples> {
+        match &self.parts.first()?.kind {
+            WorkloadKind::Trace(trace) => trace.header.samples.as_ref(),
+            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
+        }
     }
 
     /// Returns whether its operating systems ever halt a core.

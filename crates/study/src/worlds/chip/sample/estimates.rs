@@ -36,6 +36,12 @@ impl Interval {
             high: ends.map(|(a, b)| a.max(b)).filter(|end| end.is_finite()),
         }
     }
+
+    /// The reciprocal of an estimate of what cannot be negative: an interval that reaches below
+    /// zero has no upper bound.
+    fn of_reciprocal(estimate: Estimate) -> Interval {
+        Interval::of(estimate, |value| value.max(0.0).recip())
+    }
 }
 
 /// The estimates of a technique over the windows. Energies are modelled.
@@ -124,7 +130,7 @@ fn row(
         technique,
         instructions: own.iter().map(|m| m.instructions).sum(),
         cpi: Interval::of(cpi, |x| x),
-        ipc: Interval::of(cpi, f64::recip),
+        ipc: Interval::of_reciprocal(cpi),
         core_energy_j_per_instruction: Interval::of(core, |x| x),
         energy_j_per_instruction: Interval::of(all, |x| x),
         memory_stall_p99_ns: stalls(own),
@@ -166,5 +172,19 @@ fn stalls(own: &[Measured]) -> Interval {
         Interval::of(p99.estimate(), |s| 1e9 * s)
     } else {
         Interval { value: None, low: None, high: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reciprocal_of_an_interval_beyond_zero_has_no_upper_bound() {
+        let cpi = |half_width| Estimate { mean: 2.0, half_width, samples: 32 };
+        let found = Interval::of_reciprocal(cpi(1.0));
+        assert_eq!((found.low, found.value, found.high), (Some(1.0 / 3.0), Some(0.5), Some(1.0)));
+        let found = Interval::of_reciprocal(cpi(6.0));
+        assert_eq!((found.low, found.value, found.high), (Some(0.125), Some(0.5), None));
     }
 }

@@ -38,7 +38,11 @@ pub struct Sample {
     pub instructions: u64,
     /// Windows that were measured.
     pub windows: u64,
-    /// Instructions from one window to the next.
+    /// Samples of a longer run that the stream holds; 0 if it is a run of its own.
+    pub samples: u64,
+    /// Instructions of that run.
+    pub of: u64,
+    /// Instructions from one window to the next, in one sample.
     pub period: u64,
     /// Instructions played before those that are measured.
     pub warm_up: u64,
@@ -90,7 +94,8 @@ impl Library {
         control: &RunControl,
     ) -> Result<Sample, StudyError> {
         let found = self.machine(&question.machine, &question.set)?;
-        let Sampled { task, choices, cut: how, total } = question.find(self)?;
+        let Sampled { task, choices, cut: how, first, period, total, samples } =
+            question.find(self)?;
         let prepared: Vec<Prepared> = choices
             .into_iter()
             .map(|(choice, joint)| {
@@ -111,7 +116,7 @@ impl Library {
             for _ in 0..hosts {
                 scope.spawn(|| crew.work(&prepared, load, control));
             }
-            cut(&found.machine, task, how, control, |window| {
+            cut(&found.machine, task, &how, control, |window| {
                 if crew.has_failed() {
                     return Err(StudyError::Interrupted);
                 }
@@ -136,10 +141,12 @@ impl Library {
             load: if load == LoadKind::Open { "open" } else { "closed" },
             instructions: total,
             windows: windows.len() as u64,
-            period: how.period,
+            samples: samples.as_ref().map_or(0, |samples| samples.begins.len() as u64),
+            of: samples.as_ref().map_or(total, |samples| samples.of),
+            period,
             warm_up: how.warm_up,
             unit: how.unit,
-            first: how.first,
+            first,
             l3_misses: counts.l3.misses.iter().sum(),
             l3_cold_fills: counts.l3.cold_fills.iter().sum(),
             results,

@@ -1,6 +1,8 @@
 #![allow(clippy::print_stdout)] // how near it was, for who looks
 
+use halfwink_chip::sample::Begins;
 use halfwink_engine::RunControl;
+use halfwink_trace::Samples;
 
 use super::{Sample, SampleQuestion, Spacing};
 use crate::error::StudyError;
@@ -19,7 +21,7 @@ fn question(workload: &str) -> SampleQuestion {
         unit: 10_000,
         warm_up: 2_000,
         instructions: None,
-        skip: 0,
+        skip: None,
         seed: 1,
         precision_pct: None,
     }
@@ -121,7 +123,7 @@ fn what_cannot_be_sampled_is_one_line() {
         (question("nginx*2"), "workload `nginx*2`: 2 cores, expected one"),
         (question("nginy"), "unknown workload `nginy`; did you mean `nginx`?"),
         (SampleQuestion { unit: 0, ..q() }, "unit 0: expected at least 1 instruction"),
-        (SampleQuestion { skip: 1 << 40, ..q() }, "no window of 12000 instructions in"),
+        (SampleQuestion { skip: Some(1 << 40), ..q() }, "no window of 12000 instructions in"),
         (SampleQuestion { spacing: Spacing::Windows(0), ..q() }, "expected at least 1 window"),
         (SampleQuestion { spacing: Spacing::Period(500), ..q() }, "expected at least 13000"),
         (SampleQuestion { spacing: Spacing::Windows(1 << 40), ..q() }, "do not fit into"),
@@ -133,5 +135,45 @@ fn what_cannot_be_sampled_is_one_line() {
         let error = sample(&wanted).unwrap_err();
         assert!(error.is_usage(), "{error:?}");
         assert!(error.to_string().contains(complaint), "{error}");
+    }
+}
+
+/// Three samples of 100,000 instructions; a window takes 13,000 with what follows it.
+#[test]
+fn windows_of_samples_lie_behind_what_warms_them() {
+    let samples = Samples { of: 9_000_000, every: 3_000_000, begins: vec![0, 100_000, 200_000] };
+    let begins = |question: &SampleQuestion| match question.in_samples(&samples, 300_000).unwrap() {
+        (Begins::At(all), first, period) => (all, first, period),
+        (Begins::Every { .. }, ..) => panic!("windows at one distance over all samples"),
+    };
+    let (all, first, period) = begins(&question("x"));
+    // Three fit into the second half of each; where in its third each lies is drawn.
+    assert_eq!((all.len(), all[0], period), (9, first, 16_666));
+    assert!((50_000..=53_666).contains(&first), "{first}");
+    let distances: Vec<u64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let next = 100_000 - 2 * 16_666;
+    assert_eq!(distances, [16_666, 16_666, next, 16_666, 16_666, next, 16_666, 16_666]);
+
+    let four = SampleQuestion { spacing: Spacing::Windows(4), ..question("x") };
+    let (all, _, period) = begins(&four);
+    assert_eq!((all.len(), period), (6, 25_000), "as many in each, and no fewer than asked for");
+    let late = SampleQuestion { skip: Some(80_000), ..question("x") };
+    let (all, first, _) = begins(&late);
+    assert_eq!(all.len(), 3);
+    assert!((80_000..=87_000).contains(&first), "{first}");
+    // Fewer instructions end in the third sample, and the shortest one counts.
+    assert!(question("x").in_samples(&samples, 212_000).is_err());
+
+    for (asked, word) in [
+        (
+            SampleQuestion { spacing: Spacing::Windows(10), ..question("x") },
+            "3 windows of 13000 fit",
+        ),
+        (SampleQuestion { spacing: Spacing::Windows(0), ..question("x") }, "at least 1 window"),
+        (SampleQuestion { spacing: Spacing::Period(20_000), ..question("x") }, "in place of a"),
+        (SampleQuestion { skip: Some(88_000), ..question("x") }, "0 windows of 13000 fit"),
+    ] {
+        let error = asked.in_samples(&samples, 300_000).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
     }
 }
