@@ -220,8 +220,8 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
     assert not played.tables or found["ledger"]["imbalance"] is None
 
 
-#: Per program: a good description, and mistakes in it that no grammar finds: what replaces what,
-#: the line, and the message behind the file's name.
+#: Mistakes in each program's description that no grammar finds: what replaces what, and the
+#: message behind the file's name, from its line on.
 MISTAKES: dict[str, list[tuple[str, str, str]]] = {
     "steer": [
         (

@@ -244,7 +244,7 @@ fn row_of_file(world: &str, name: &str) -> Result<&'static Technique, Error> {
 
 /// Every technique of every world.
 pub fn techniques() -> impl Iterator<Item = &'static Technique> {
-    rows::FAMILIES.into_iter().flatten()
+    rows::FAMILIES.iter().copied().flatten()
 }
 
 /// The technique with this name, in this world; or that of a file, if the name is one.

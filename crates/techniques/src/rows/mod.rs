@@ -20,7 +20,8 @@ pub(crate) use completion::resting;
 use crate::Technique;
 
 /// The list, a family after the other. Its order means nothing.
-pub(crate) const FAMILIES: [&[Technique]; 12] = [
+// A static: each crate that uses a constant would hold the policies' functions once more.
+pub(crate) static FAMILIES: [&[Technique]; 12] = [
     gating::TECHNIQUES,
     c_states::TECHNIQUES,
     offload::TECHNIQUES,
