@@ -247,7 +247,7 @@ MISTAKES: dict[str, list[tuple[str, str, str]]] = {
         (
             "schema = 1",
             'schema = 1\nmachine = "niccolin"',
-            "2: machine: unknown machine `niccolin`",
+            "2: machine: unknown hybrid server `niccolin`; did you mean `niccolini`?",
         ),
         (
             "schema = 1",
@@ -267,7 +267,7 @@ MISTAKES: dict[str, list[tuple[str, str, str]]] = {
         (
             "schema = 1",
             'schema = 1\nmachine = "westmree"',
-            "2: machine: unknown machine `westmree`",
+            "2: machine: unknown router `westmree`; did you mean `westmere`?",
         ),
     ],
     "block": [
@@ -281,7 +281,7 @@ MISTAKES: dict[str, list[tuple[str, str, str]]] = {
     "preheat": [
         ("a.hws", "c.hws", "3: set: FOLDER/c.hws: "),
         ("a.hws", "routes.txt", "3: set: FOLDER/routes.txt: "),
-        ('"key"', '"a.hws"', "5: key: FOLDER/a.hws: "),
+        ('"key"', '"none"', "5: key: FOLDER/none: No such file or directory"),
         ('"key"', '"routes.txt"', "5: key: FOLDER/routes.txt: a key of 0 bytes: expected 16"),
     ],
 }
