@@ -16,6 +16,7 @@ import halfwink as hw
 from halfwink.capture import recorder
 from halfwink.cli.record import count
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.results import cold_start
 
 #: 1 + 3 x 1000 + 3 instructions; each turn of the loop stores once.
 LOOP = """
@@ -263,6 +264,8 @@ def test_samples_lie_at_one_distance(
         assert stored is not None
         turn = turns - (int(stored[1], 16) - int(place, 16)) // 4
         assert abs(3 * turn - number * every) <= 6
+    told = f"{count} samples of a run of {found.executed:,} instructions are played as if nothing"
+    assert cold_start.sample_warnings(hw.compare(out, techniques="tap"))[0].startswith(f"{out}: {told} lay")
     assert sound(halfwink, out)["unexplained_successions"] == 0
 
 

@@ -429,7 +429,8 @@ def _narrow(findings: Sequence[checking.Finding]) -> None:
 
 def _warn(results: Results) -> None:
     """Tells of runs that began cold or were too short; also where messages are not wanted."""
-    for line in cold_start.warnings(results) + idle_periods.warnings(results):
+    found = cold_start.warnings(results) + cold_start.sample_warnings(results)
+    for line in found + idle_periods.warnings(results):
         say(f"warning: {line}")
 
 

@@ -6,7 +6,11 @@ the third level empty, and fills it for its first millions of instructions.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from halfwink import _core
 
 if TYPE_CHECKING:
     from halfwink.results.results import Results
@@ -62,6 +66,28 @@ def warnings(results: Results) -> list[str]:
         if found is not None:
             worst[row["workload"]] = max(found, worst.get(row["workload"], 0.0))
     return [warning(name, found) for name, found in worst.items()]
+
+
+def sample_warnings(results: Results) -> list[str]:
+    """One line for each workload that holds samples of a longer run, played as if they were it.
+
+    What lay between two samples has changed the caches in truth, and has not in a comparison. Such
+    a sample finds none of the third level's ways empty, so that `warnings` sees nothing.
+    """
+    runs = results.runs
+    if "instructions" not in runs.columns:
+        return []
+    found: list[str] = []
+    for name in runs["workload"].unique().sort():
+        if name.endswith(".hwt") and Path(name).is_file():
+            header = json.loads(_core.trace_info(name))["header"]
+            if (samples := header.get("samples")) is not None:
+                found.append(
+                    f"{name}: {len(samples['begins'])} samples of a run of {samples['of']:,} "
+                    "instructions are played as if nothing lay between; "
+                    f"`halfwink sample {name}` fills the caches in each before it measures"
+                )
+    return found
 
 
 #: What tells a run from others of its results.
