@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REQUIRED, need, need_bed, need_preheating
+from conftest import REQUIRED, lacking, need, need_bed, need_preheating
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from steer_bed import Recorder, balanced, describe, get, ledger_balances, status, wait_until
 
@@ -34,10 +36,14 @@ def binary(name: str) -> Path:
 
 @contextmanager
 def running(
-    folder: Path, *words: str, name: str = "steer", place: Place | None = None
+    folder: Path,
+    *words: str,
+    name: str = "steer",
+    place: Place | None = None,
+    under: Sequence[str] = (),
 ) -> Generator[subprocess.Popen[str]]:
-    """A program that is ready; what it has said is in ``folder/said``."""
-    command = [str(binary(f"halfwink-{name}")), *words]
+    """A program that is ready, started by ``under``; what it has said is in ``folder/said``."""
+    command = [*under, str(binary(f"halfwink-{name}")), *words]
     command = command if place is None else place.words(command)
     with (folder / "said").open("w") as said:
         process = subprocess.Popen(command, stderr=said, text=True)
@@ -318,6 +324,12 @@ def test_systemd_takes_the_unit_of_each_program(name: str, tmp_path: Path):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+def test_units_of_one_machine_serve_their_metrics_at_addresses_of_their_own():
+    units = sorted((Path(__file__).parents[2] / "docs").glob("halfwink-*.service"))
+    found = [re.findall(r"--metrics (\S+)", unit.read_text()) for unit in units]
+    assert len({address for [address] in found}) == len(PLAYED)
+
+
 def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
     pair = Recorder(), Recorder()
     path = describe(tmp_path, *(r.address for r in pair), top='policy = "hybrid"')
@@ -351,6 +363,65 @@ def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
     again = halfwink.replay(log)
     assert (again.first_difference, again.policies) == (None, 1), "the same policy throughout"
     assert found["log_dropped"] == 0
+    for one in pair:
+        one.close()
+
+
+def fill(file: Path) -> None:
+    """Takes all room of the file's disk."""
+    with file.open("wb", 0) as out:
+        try:
+            while True:
+                out.write(bytes(4096))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+
+
+def test_a_log_says_that_its_disk_is_full_and_goes_on_when_there_is_room(tmp_path: Path):
+    """Requests are served all the while, and the log replays to the same decisions."""
+    full = tmp_path / "full"
+    full.mkdir()
+    # Nobody else sees the mount.
+    mount = f'mount -t tmpfs -o size=64k none {full} && exec "$@"'
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    under = [need("unshare"), *user, "--mount", "sh", "-c", mount, "sh"]
+    if subprocess.run([*under, "true"], capture_output=True, check=False).returncode:
+        lacking("a mount namespace", kernel=True)
+    pair = Recorder(), Recorder()
+    path = describe(tmp_path, *(r.address for r in pair), top='policy = "hybrid"')
+    words = ["--config", str(path), "--metrics", "127.0.0.1:0", "--log", str(full / "log")]
+    words += ["--report", str(tmp_path / "report.json")]
+    with running(tmp_path, *words, under=under) as process:
+        seen = Path(f"/proc/{process.pid}/root{full}")
+        address, metrics = listening(tmp_path, "listening at"), listening(tmp_path, "metrics:")
+
+        def is_up(value: int) -> bool:
+            return b"halfwink_event_log_up %d\n" % value in get(metrics, "/metrics")
+
+        assert is_up(1)
+        fill(seen / "other")
+        # The rest of the log's last page, and more.
+        assert [status(get(address)) for _ in range(60)] == [200] * 60
+        wait_until(lambda: is_up(0))
+        error = f"event log {full}/log: No space left on device (os error 28)"
+        assert f"halfwink: {error}; lines are dropped until it can be written\n" in heard(tmp_path)
+        (tmp_path / "before").write_bytes((seen / "log").read_bytes())
+        (seen / "other").unlink()
+        wait_until(lambda: is_up(1))
+        assert f"event log {full}/log: goes on; 0 lines dropped so far\n" in heard(tmp_path)
+        assert status(get(address)) == 200
+        wait_until(lambda: (seen / "log").read_bytes().count(b'"arrive"') == 61)
+        # The file system is there as long as one of its files is open.
+        with (seen / "log").open("rb") as log:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+            (tmp_path / "after").write_bytes(log.read())
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert (found["log_dropped"], found["log_error"]) == (0, None)
+    for name in ("before", "after"):
+        again = halfwink.replay(tmp_path / name)
+        assert (again.first_difference, again.policies) == (None, 1)
     for one in pair:
         one.close()
 

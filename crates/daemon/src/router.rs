@@ -15,7 +15,7 @@ use halfwink_techniques::{Choice, Descriptions};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::log::Log;
+use crate::log::{Log, Told};
 use crate::shown::{json, shown, values};
 use crate::{openmetrics, Error, Library, Program};
 
@@ -38,8 +38,9 @@ pub struct Report {
     /// Measured part of the report.
     #[serde(flatten)]
     pub live: live::Report,
-    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
-    pub log_dropped: Option<u64>,
+    /// State of the event log.
+    #[serde(flatten)]
+    pub log: Told,
     /// Joules and watts of the described router.
     pub modelled: Modelled,
     /// Joules and watts of this machine, with all that runs on it, by meters that it has.
@@ -177,7 +178,7 @@ impl Router {
         };
         let tables = tables(&run, &ledger).into();
         let measured = self.meter.look();
-        Report { live, log_dropped: self.log.dropped(), modelled, measured, ledger, tables }
+        Report { live, log: self.log.told(), modelled, measured, ledger, tables }
     }
 
     fn locked(&self) -> MutexGuard<'_, live::Router> {

@@ -127,7 +127,10 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
         eprintln!("{}: {why}", name());
     }
     if let Some(dropped) = report["log_dropped"].as_u64().filter(|&dropped| dropped > 0) {
-        eprintln!("{}: the log lacks {dropped} lines that its disk was too slow for", name());
+        eprintln!(
+            "{}: the log lacks {dropped} lines: its file could not be written, or too slowly",
+            name()
+        );
     }
     if !alive {
         return Err(Error::Run(ended.to_owned()));

@@ -16,7 +16,7 @@ use halfwink_techniques::Choice;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::log::Log;
+use crate::log::{Log, Told};
 use crate::shown::{json, shown, values};
 use crate::{openmetrics, Error, Library, Program};
 
@@ -36,8 +36,9 @@ pub struct Report {
     /// Measured, and joules and watts of the described server.
     #[serde(flatten)]
     pub live: live::Report,
-    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
-    pub log_dropped: Option<u64>,
+    /// State of the event log.
+    #[serde(flatten)]
+    pub log: Told,
     /// Joules and watts of the machine that the proxy runs on, by meters that it has.
     pub measured: Measured,
     /// `run` and `ledger`, as results of simulated runs have them.
@@ -172,7 +173,7 @@ impl Steer {
         };
         let tables = tables(&run, &live.ledger).into();
         let measured = self.meter.look();
-        Report { live, log_dropped: self.log.dropped(), measured, tables }
+        Report { live, log: self.log.told(), measured, tables }
     }
 }
 

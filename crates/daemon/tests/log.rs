@@ -123,8 +123,13 @@ fn a_disk_that_fails_ends_no_proxy_and_is_said_at_its_end() {
     assert!(refused.ends_with("none/log.jsonl: No such file or directory (os error 2)"));
     let steer = Steer::start(&Ok(library()), &path, Some(Path::new("/dev/full"))).unwrap();
     ask(&steer.address());
-    std::thread::sleep(Duration::from_millis(60));
+    let end = Instant::now() + Duration::from_secs(120);
+    while steer.report()["log_error"].is_null() {
+        assert!(Instant::now() < end, "the report says so at once");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     ask(&steer.address());
+    assert!(steer.metrics().contains("\nhalfwink_event_log_up 0\n"), "{}", steer.metrics());
     let error = steer.stop().unwrap_err().to_string();
     assert_eq!(error, "/dev/full: No space left on device (os error 28); the log is not complete");
     assert_eq!(steer.report()["requests"]["answered"], 2);

@@ -140,7 +140,7 @@ pub struct Footer {
     pub end_ps: u64,
     /// Lines, headers and footer left out.
     pub lines: u64,
-    /// Lines that a live program had to drop.
+    /// Lines that were dropped: the disk of a live program was full or too slow.
     pub dropped: u64,
 }
 

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Worlds that host several policies number them: `"stream":2`, and name their family where it is
-//! not the header's: `"family":"offload"`. A line before which others are missing, because a live
-//! program's disk was slower than its events, says how many: `"dropped":17`. Another header in the
+//! not the header's: `"family":"offload"`. A line before which others are missing, because a
+//! program's disk was full or slower than its events, says how many: `"dropped":17`. Another header in the
 //! middle of a file means that other policies take over.
 //!
 //! A log may be kept in parts of bounded length: `events`, before it `events.1`, before that
@@ -35,7 +35,7 @@ mod write;
 
 pub use beside::{beside, Beside, Divergence, Shown, Side, Why};
 pub use format::{Ended, Family, Footer, Header, LogError, Place, SCHEMA};
-pub use live::{Live, Tap};
+pub use live::{Live, Tap, Tell};
 pub use parts::Parts;
 pub use read::{Raw, Reader, Record};
 pub use replay::{replay_log, replayer, Contradiction, Due, Replayer, Report};

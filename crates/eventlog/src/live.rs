@@ -1,14 +1,15 @@
 //! Logs of live programs, whose hot path waits for nothing: it leaves lines in a queue that is
 //! bounded, and a thread of its own writes them. When the queue is full a line is dropped whole,
-//! counted, and the next one that is kept says so.
+//! counted, and the next one that is kept says so. So it is with lines that come while the file
+//! cannot be written; the thread tries again until it can.
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TryRecvError, TrySendError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halfwink_policy::{Input, Line, Log};
 use halfwink_units::Time;
@@ -23,12 +24,23 @@ use crate::write::{text, Writer};
 /// time.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Between two messages that the file fails: a FIFO with a slow reader does so often.
+const BETWEEN: Duration = Duration::from_secs(60);
+
+/// Takes messages on the state of a log's file, from the log's thread.
+pub type Tell = fn(&str);
+
 /// State of the log that the tap and the writing thread share.
 #[derive(Default)]
 struct Counts {
+    /// Lines that the queue had no room for.
     dropped: AtomicU64,
+    /// Lines that the file did not take.
+    lost: AtomicU64,
     last_ps: AtomicU64,
     ending: AtomicBool,
+    /// Error of the last attempt to write; none if it went well.
+    error: Mutex<Option<LogError>>,
 }
 
 /// The writing side of a live log.
@@ -58,7 +70,8 @@ struct Message<E, A> {
 
 impl Live {
     /// Begins a log of one policy, with room for so many lines that are not written yet. It is kept
-    /// in parts ([`Parts::live`]), since a program may run for ever.
+    /// in parts ([`Parts::live`]), since a program may run for ever. `tell` hears when the file
+    /// begins to fail, and when it goes on.
     ///
     /// # Errors
     /// If the file cannot be made, or the thread cannot be started.
@@ -66,12 +79,13 @@ impl Live {
         path: &Path,
         header: &Header,
         room: usize,
+        tell: Tell,
     ) -> Result<(Live, Tap<E, A>), LogError>
     where
         E: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
     {
-        Live::in_parts(Parts::live(path), header, room)
+        Live::in_parts(Parts::live(path), header, room, tell)
     }
 
     /// Creates a log that is kept in parts.
@@ -82,6 +96,7 @@ impl Live {
         parts: Parts,
         header: &Header,
         room: usize,
+        tell: Tell,
     ) -> Result<(Live, Tap<E, A>), LogError>
     where
         E: Serialize + Send + 'static,
@@ -89,7 +104,7 @@ impl Live {
     {
         let file = parts.path().display().to_string();
         let writer = Writer::in_parts(parts, header)?;
-        Live::start(writer, room).map_err(|message| LogError { file, line: 0, message })
+        Live::start(writer, room, tell).map_err(|message| LogError { file, line: 0, message })
     }
 
     /// Creates a log that is written to `out`.
@@ -105,10 +120,10 @@ impl Live {
         E: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
     {
-        Live::start(Writer::to("log", out, header), room)
+        Live::start(Writer::to("log", out, header), room, |_| {})
     }
 
-    fn start<E, A>(writer: Writer, room: usize) -> Result<(Live, Tap<E, A>), String>
+    fn start<E, A>(writer: Writer, room: usize, tell: Tell) -> Result<(Live, Tap<E, A>), String>
     where
         E: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
@@ -119,7 +134,7 @@ impl Live {
         let seen = counts.clone();
         let thread = std::thread::Builder::new()
             .name("event-log".to_owned())
-            .spawn(move || write(&lines, &writer, &seen))
+            .spawn(move || Pen::new(writer, seen, tell).write(&lines))
             .map_err(|error| format!("thread of the log: {error}"))?;
         let tap = Tap {
             queue,
@@ -132,17 +147,23 @@ impl Live {
         Ok((Live { counts, thread }, tap))
     }
 
-    /// Lines dropped so far.
+    /// Lines dropped so far: the queue was full, or the file could not be written.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.counts.dropped.load(Ordering::Relaxed)
+        let Counts { dropped, lost, .. } = &*self.counts;
+        dropped.load(Ordering::Relaxed) + lost.load(Ordering::Relaxed)
     }
 
-    /// Ends the log; queued lines are written first.
+    /// Error of the last attempt to write; none if it went well.
+    #[must_use]
+    pub fn error(&self) -> Option<LogError> {
+        self.counts.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the log; queued lines are written first. The footer counts the lines that it lacks.
     ///
     /// # Errors
-    ///
-    /// The first error of the file, at whatever time it occurred.
+    /// The file cannot be written to its end.
     pub fn end(self) -> Result<Footer, LogError> {
         // Release pairs with the writer's Acquire: a writer that sees the end also sees all lines
         // that were queued before it.
@@ -155,32 +176,85 @@ impl Live {
     }
 }
 
-fn write<E: Serialize, A: Serialize>(
-    lines: &Receiver<Message<E, A>>,
-    writer: &Writer,
-    counts: &Counts,
-) -> Result<Footer, LogError> {
-    loop {
-        // Looked at before the queue: what came before the end is written.
-        let ending = counts.ending.load(Ordering::Acquire);
-        let gone = loop {
-            match lines.try_recv() {
-                Ok(Message { header, line }) => {
-                    header.iter().for_each(|header| writer.header(header));
-                    writer.line(line.now, &text(&Written::of(&line)));
+/// The thread that writes.
+struct Pen {
+    writer: Writer,
+    counts: Arc<Counts>,
+    /// Lines that the file did not take since the last that it took.
+    lost: u64,
+    tell: Tell,
+    /// Time at which it was last told that the file fails.
+    told: Option<Instant>,
+    /// This failure was told, so that its end will be.
+    is_told: bool,
+}
+
+impl Pen {
+    fn new(writer: Writer, counts: Arc<Counts>, tell: Tell) -> Pen {
+        Pen { writer, counts, lost: 0, tell, told: None, is_told: false }
+    }
+
+    fn write<E: Serialize, A: Serialize>(
+        mut self,
+        lines: &Receiver<Message<E, A>>,
+    ) -> Result<Footer, LogError> {
+        loop {
+            // Looked at before the queue: what came before the end is written.
+            let ending = self.counts.ending.load(Ordering::Acquire);
+            let gone = loop {
+                match lines.try_recv() {
+                    Ok(Message { header, line }) => {
+                        header.iter().for_each(|header| self.writer.header(header));
+                        self.line(&line);
+                    }
+                    // Without a tap no further line can come: the log ends as if it had been told
+                    // to.
+                    Err(error) => break error == TryRecvError::Disconnected,
                 }
-                // Without a tap no further line can come: the log ends as if it had been told to.
-                Err(error) => break error == TryRecvError::Disconnected,
+            };
+            if ending || gone {
+                let end = Time(self.counts.last_ps.load(Ordering::Relaxed));
+                return self.writer.close(end, self.counts.dropped.load(Ordering::Relaxed));
             }
-        };
-        if ending || gone {
-            let end = Time(counts.last_ps.load(Ordering::Relaxed));
-            return writer.end(end, counts.dropped.load(Ordering::Relaxed));
+            // Flushed whenever the queue is empty, so that a reader of the growing file lags by one
+            // interval at most.
+            let error = self.writer.flush();
+            self.note(error);
+            std::thread::park_timeout(LOOK);
         }
-        // Flushed whenever the queue is empty, so that a reader of the growing file lags by one
-        // interval at most.
-        writer.flush();
-        std::thread::park_timeout(LOOK);
+    }
+
+    fn line<E: Serialize, A: Serialize>(&mut self, line: &Line<E, A>) {
+        let mut written = Written::of(line);
+        written.dropped += self.lost;
+        let dropped = written.dropped;
+        if self.writer.line(line.now, &text(&written)) {
+            self.lost = 0;
+        } else {
+            self.lost = dropped + 1;
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps the state of the file for [`Live::error`], and tells of a change.
+    fn note(&mut self, now: Option<LogError>) {
+        let mut error = self.counts.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *error, now.clone());
+        drop(error);
+        match (before, now) {
+            (None, Some(error)) if self.told.is_none_or(|at| at.elapsed() > BETWEEN) => {
+                (self.told, self.is_told) = (Some(Instant::now()), true);
+                (self.tell)(&format!(
+                    "event log {error}; lines are dropped until it can be written"
+                ));
+            }
+            (Some(LogError { file, .. }), None) if self.is_told => {
+                self.is_told = false;
+                let dropped = self.counts.lost.load(Ordering::Relaxed);
+                (self.tell)(&format!("event log {file}: goes on; {dropped} lines dropped so far"));
+            }
+            _ => {}
+        }
     }
 }
 

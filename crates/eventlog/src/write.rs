@@ -1,7 +1,7 @@
 //! Writing logs of runs that can wait for the disk.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,16 +18,29 @@ pub struct Writer(Arc<Mutex<Inner>>);
 
 struct Inner {
     file: String,
-    out: BufWriter<Box<dyn Write + Send>>,
+    out: Box<dyn Write + Send>,
+    /// Bytes that the file has not taken yet. A file that fails in the middle of a line gets the
+    /// rest of it later, so that no line is torn.
+    pending: Vec<u8>,
     /// Header of the policies that run at present.
     header: Header,
+    /// The header found no room: it stands before the next line that does.
+    is_header_due: bool,
     /// Parts of the log, if it is kept in parts, and the bytes of the present one.
     parts: Option<(Parts, u64)>,
     lines: u64,
     last: Time,
-    /// Error that stopped the writing.
-    failed: Option<io::Error>,
+    /// Lines that found no room while the file failed.
+    lost: u64,
+    /// Error of the last attempt to write, if it failed.
+    error: Option<io::Error>,
+    /// Error of the first attempt that failed.
+    first_error: Option<String>,
 }
+
+/// Bytes that are gathered for one system call: some hundred lines. Also what is kept of a file
+/// that fails.
+const ROOM: usize = 1 << 16;
 
 impl Writer {
     /// Begins a file.
@@ -68,13 +81,16 @@ impl Writer {
     ) -> Writer {
         let writer = Writer(Arc::new(Mutex::new(Inner {
             file: name.to_owned(),
-            // 64 KiB are some hundred lines for each system call.
-            out: BufWriter::with_capacity(1 << 16, out),
+            out,
+            pending: Vec::with_capacity(ROOM),
             header: header.clone(),
+            is_header_due: false,
             parts,
             lines: 0,
             last: Time::ZERO,
-            failed: None,
+            lost: 0,
+            error: None,
+            first_error: None,
         })));
         writer.header(header);
         writer
@@ -84,7 +100,7 @@ impl Writer {
     pub fn header(&self, header: &Header) {
         let mut inner = self.lock();
         inner.header = header.clone();
-        inner.write(&text(header));
+        inner.is_header_due = !inner.append(&text(header));
     }
 
     /// The log of one of the run's policies.
@@ -105,6 +121,7 @@ impl Writer {
             line: String::new(),
             actions: 0,
             begun: false,
+            lost: 0,
         }
     }
 
@@ -113,30 +130,55 @@ impl Writer {
     /// # Errors
     /// The first thing that went wrong with the file. A log that fails never ends its run.
     pub fn end(&self, end: Time, dropped: u64) -> Result<Footer, LogError> {
-        let mut inner = self.lock();
-        let footer = Footer { end_ps: end.max(inner.last).0, lines: inner.lines, dropped };
-        inner.write(&text(&footer));
-        inner.flush();
-        match &inner.failed {
-            None => Ok(footer),
-            Some(error) => {
-                let message = format!("{error}; the log is not complete");
-                Err(LogError { file: inner.file.clone(), line: 0, message })
-            }
+        let footer = self.close(end, dropped)?;
+        let inner = self.lock();
+        match &inner.first_error {
+            Some(error) if footer.dropped > dropped => Err(inner.incomplete(error)),
+            _ => Ok(footer),
         }
     }
 
-    pub(crate) fn line(&self, now: Time, line: &str) {
+    /// Ends a log that may lack lines: its footer counts them.
+    ///
+    /// # Errors
+    /// The last lines, or the footer, could not be written.
+    pub(crate) fn close(&self, end: Time, dropped: u64) -> Result<Footer, LogError> {
         let mut inner = self.lock();
-        inner.make_room();
-        debug_assert!(!line.contains('\n'), "a line of the log is one line of text");
-        inner.lines += 1;
-        inner.last = inner.last.max(now);
-        inner.write(line);
+        let (end_ps, lines) = (end.max(inner.last).0, inner.lines);
+        let footer = Footer { end_ps, lines, dropped: dropped + inner.lost };
+        inner.pending.extend_from_slice(text(&footer).as_bytes());
+        inner.pending.push(b'\n');
+        inner.drain().map(|()| footer).map_err(|error| inner.incomplete(&error.to_string()))
     }
 
-    pub(crate) fn flush(&self) {
-        self.lock().flush();
+    /// Appends a line, and returns whether there was room for it.
+    pub(crate) fn line(&self, now: Time, line: &str) -> bool {
+        debug_assert!(!line.contains('\n'), "a line of the log is one line of text");
+        let mut inner = self.lock();
+        if inner.is_part_full() && inner.error.is_none() {
+            inner.flush();
+        }
+        if inner.is_header_due {
+            let header = text(&inner.header);
+            inner.is_header_due = !inner.append(&header);
+        }
+        let is_kept = !inner.is_header_due && inner.append(line);
+        if is_kept {
+            inner.lines += 1;
+            inner.last = inner.last.max(now);
+        } else {
+            inner.lost += 1;
+        }
+        is_kept
+    }
+
+    /// Writes what is pending, and tries again what has failed. Returns the error, if it fails
+    /// still.
+    pub(crate) fn flush(&self) -> Option<LogError> {
+        let mut inner = self.lock();
+        inner.flush();
+        let error = inner.error.as_ref()?;
+        Some(LogError { file: inner.file.clone(), line: 0, message: error.to_string() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -147,42 +189,91 @@ impl Writer {
 }
 
 impl Inner {
-    fn write(&mut self, line: &str) {
+    /// Appends a line, if there is room for it or room can be made.
+    fn append(&mut self, line: &str) -> bool {
+        let has_room = |pending: &[u8]| pending.is_empty() || pending.len() + line.len() < ROOM;
+        if !has_room(&self.pending) {
+            let drained = self.drain();
+            self.note(drained);
+        }
+        if !has_room(&self.pending) {
+            return false;
+        }
+        self.pending.extend_from_slice(line.as_bytes());
+        self.pending.push(b'\n');
         if let Some((_, bytes)) = &mut self.parts {
             *bytes += line.len() as u64 + 1;
         }
-        if self.failed.is_none() {
-            self.failed = writeln!(self.out, "{line}").err();
+        true
+    }
+
+    fn is_part_full(&self) -> bool {
+        self.parts.as_ref().is_some_and(|(parts, bytes)| *bytes >= parts.bytes())
+    }
+
+    /// Writes what is pending, then begins the next part if the present one is as long as it may
+    /// be.
+    fn flush(&mut self) {
+        let written = self.drain().and_then(|()| self.begin_part());
+        self.note(written);
+    }
+
+    fn incomplete(&self, error: &str) -> LogError {
+        let message = format!("{error}; the log is not complete");
+        LogError { file: self.file.clone(), line: 0, message }
+    }
+
+    /// Keeps the error of an attempt; one that goes well ends it.
+    fn note(&mut self, attempt: io::Result<()>) {
+        self.error = attempt.err();
+        if let (None, Some(error)) = (&self.first_error, &self.error) {
+            self.first_error = Some(error.to_string());
         }
     }
 
-    /// Begins the next part if the present one is as long as it may be.
-    fn make_room(&mut self) {
-        if self.parts.as_ref().is_none_or(|(parts, bytes)| *bytes < parts.bytes()) {
-            return;
-        }
-        self.flush();
-        let Some((parts, bytes)) = &mut self.parts else { return };
-        // Set before the part's header is written, which is counted with its bytes.
-        *bytes = 0;
-        match parts.next() {
-            Ok(out) => self.out = BufWriter::with_capacity(1 << 16, Box::new(out)),
-            Err(error) => {
-                // The run goes on without its log: the first error is kept and reported at the
-                // end, since a policy's host has no way to return it.
-                self.failed.get_or_insert(error);
+    /// Writes what is pending. On an error the rest stays.
+    fn drain(&mut self) -> io::Result<()> {
+        let mut written = 0;
+        let result = loop {
+            if written == self.pending.len() {
+                break Ok(());
             }
+            match self.out.write(&self.pending[written..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.pending.drain(..written);
+        result
+    }
+
+    /// Begins the next part if the present one is full. Where that fails the present one grows.
+    fn begin_part(&mut self) -> io::Result<()> {
+        if !self.is_part_full() {
+            return Ok(());
         }
+        debug_assert!(self.pending.is_empty(), "a line belongs to one part");
+        let Some((parts, bytes)) = &mut self.parts else { return Ok(()) };
+        self.out = Box::new(parts.next()?);
+        // Set before the part's header is appended, which is counted with its bytes.
+        *bytes = 0;
         // Each part can be read alone: its header makes the same policies, and `continues` says
         // how many lines came before.
         let header = Header { continues: self.lines, ..self.header.clone() };
-        self.write(&text(&header));
+        let has_room = self.append(&text(&header));
+        debug_assert!(has_room, "nothing is pending");
+        self.is_header_due = false;
+        Ok(())
     }
+}
 
-    fn flush(&mut self) {
-        if self.failed.is_none() {
-            self.failed = self.out.flush().err();
-        }
+/// A run that ends early leaves what it has logged.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.drain();
     }
 }
 
@@ -195,6 +286,8 @@ pub struct Stream {
     line: String,
     actions: u32,
     begun: bool,
+    /// Lines of this policy that were lost since the last that was kept.
+    lost: u64,
 }
 
 impl Stream {
@@ -203,6 +296,9 @@ impl Stream {
         self.now = now;
         self.actions = 0;
         self.line.clone_from(&self.tags);
+        if self.lost > 0 {
+            self.line += &format!("\"dropped\":{},", self.lost);
+        }
         self.line += &format!("\"now_ps\":{},\"event\":{}", now.0, text(&input));
     }
 
@@ -213,7 +309,8 @@ impl Stream {
             return;
         }
         self.line += if self.actions > 0 { "]}" } else { "}" };
-        self.writer.line(self.now, &self.line);
+        let is_kept = self.writer.line(self.now, &self.line);
+        self.lost = if is_kept { 0 } else { self.lost + 1 };
         self.line.clear();
     }
 }

@@ -352,7 +352,7 @@ fn a_full_disk_is_one_line_at_the_end() {
     let first = drive(&mut host, &requests(9_000), Time::ns(100_000));
     assert_eq!(first.len(), 5);
     assert_eq!(writer.end(Time(0), 0).unwrap_err().to_string(), expected);
-    let (live, tap) = Live::create(full, &header("hybrid"), 8).unwrap();
+    let (live, tap) = Live::create(full, &header("hybrid"), 8, |_| {}).unwrap();
     let mut host = Host::logged(threshold(1), tap);
     assert_eq!(drive(&mut host, &requests(9_000), Time::ns(100_000)), first);
     assert_eq!(live.end().unwrap_err().to_string(), expected);

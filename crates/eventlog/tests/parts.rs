@@ -26,7 +26,7 @@ fn header(technique: &str) -> Header {
 /// A live program logs `PAIRS` pairs of events, the second half under another policy; its footer.
 fn run(path: &Path, count: u32) -> Footer {
     let parts = Parts::new(path, PART, count);
-    let (live, tap) = Live::in_parts(parts, &header("first"), 1 << 16).unwrap();
+    let (live, tap) = Live::in_parts(parts, &header("first"), 1 << 16, |_| {}).unwrap();
     let mut host = Host::logged(threshold(1), Some(tap));
     host.start(|_, _| {});
     for n in 0..PAIRS {
@@ -104,7 +104,8 @@ fn a_start_keeps_what_the_last_run_left() {
     let path = folder.path().join("events");
     fs::write(&path, "of a run that was killed\n").unwrap();
     let (live, _tap) =
-        Live::in_parts::<Event, ()>(Parts::new(&path, PART, 4), &header("first"), 8).unwrap();
+        Live::in_parts::<Event, ()>(Parts::new(&path, PART, 4), &header("first"), 8, |_| {})
+            .unwrap();
     live.end().unwrap();
     let [before, now] = &parts(&path)[..] else { panic!("{:?}", parts(&path)) };
     assert_eq!(fs::read_to_string(before).unwrap(), "of a run that was killed\n");
@@ -112,15 +113,16 @@ fn a_start_keeps_what_the_last_run_left() {
     // One that is empty is none, and what is no file is written as it is.
     fs::write(&path, "").unwrap();
     let (live, _tap) =
-        Live::in_parts::<Event, ()>(Parts::new(&path, PART, 4), &header("first"), 8).unwrap();
+        Live::in_parts::<Event, ()>(Parts::new(&path, PART, 4), &header("first"), 8, |_| {})
+            .unwrap();
     live.end().unwrap();
     assert_eq!(parts(&path).len(), 2);
     // So it is with every live program's.
-    let (live, _tap) = Live::create::<Event, ()>(&path, &header("first"), 8).unwrap();
+    let (live, _tap) = Live::create::<Event, ()>(&path, &header("first"), 8, |_| {}).unwrap();
     live.end().unwrap();
     assert_eq!(parts(&path).len(), 3);
     let null = Path::new("/dev/null");
     let (live, _tap) =
-        Live::in_parts::<Event, ()>(Parts::new(null, 1, 4), &header("first"), 8).unwrap();
+        Live::in_parts::<Event, ()>(Parts::new(null, 1, 4), &header("first"), 8, |_| {}).unwrap();
     live.end().unwrap();
 }

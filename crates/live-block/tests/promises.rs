@@ -178,7 +178,7 @@ fn a_fresh_policy_decides_as_the_log_says() {
         let folder = tempfile::tempdir().unwrap();
         let (path, file) = (folder.path().join("socket"), folder.path().join("log"));
         let header = Header::new("live block", Family::Completion, name);
-        let (live, tap) = Live::create(&file, &header, 1 << 16).unwrap();
+        let (live, tap) = Live::create(&file, &header, 1 << 16, |_| {}).unwrap();
         let server = start(&path, name, Box::new(Ram::new(SIZE as u64).unwrap()), Some(tap));
         let mut client = Client::connect(&path, SIZE as u64);
         for n in 0..50u64 {

@@ -41,7 +41,7 @@ fn log() -> (String, bool) {
     let triggers = Triggers { sockets, ..Triggers::default() };
     let path = folder.path().join("log");
     let header = Header::new("live preheat", Family::Preheat, TECHNIQUE).on("", "live");
-    let (log, tap) = Live::create(&path, &header, 1 << 16).unwrap();
+    let (log, tap) = Live::create(&path, &header, 1 << 16, |_| {}).unwrap();
     let hosted = Hosted::logged(policy(), Some(tap));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let loader = Arc::new(Mutex::new(loader));

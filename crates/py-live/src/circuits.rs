@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use halfwink_eventlog::{Family, Header, Live};
+use halfwink_live::program::config::plain;
 use halfwink_live_circuits as live;
 use halfwink_techniques::circuits::{LiveFabric, LIVE_CIRCUITS};
 use pyo3::prelude::*;
@@ -21,6 +22,11 @@ const WORKLOAD: &str = "all-to-all";
 
 fn wrong(error: impl std::fmt::Display) -> PyErr {
     HalfwinkError::new_err(error.to_string())
+}
+
+/// Messages on the state of the event log's file.
+fn say(text: &str) {
+    eprintln!("halfwink: {}", plain(text));
 }
 
 fn failed(error: impl std::fmt::Display) -> PyErr {
@@ -72,7 +78,7 @@ impl CircuitSwitch {
         let header = Header::new(LIVE_CIRCUITS, Family::Circuits, &technique)
             .on(MACHINE, WORKLOAD)
             .with(values.iter().map(|(path, value)| (path.as_str(), value.as_str())));
-        let begun = log.map(|path| Live::create(&path, &header, ROOM)).transpose();
+        let begun = log.map(|path| Live::create(&path, &header, ROOM, say)).transpose();
         let (log, tap) = begun.map_err(wrong)?.unzip();
         let switch = live::Switch::start(read(config)?, policy, tap).map_err(failed)?;
         Ok(CircuitSwitch { switch: Mutex::new(switch), log: Mutex::new(log) })

@@ -164,7 +164,7 @@ def serve_until_told(
         complain(report["ledger"]["imbalance"])
     if report["log_dropped"]:
         lines = f"{report['log_dropped']:,} lines"
-        complain(f"the log lacks {lines} that its disk was too slow for")
+        complain(f"the log lacks {lines}: its file could not be written, or too slowly")
     if not alive:
         raise RunError(f"a thread of the {name} has died; what it said is above")
     if incomplete is not None:

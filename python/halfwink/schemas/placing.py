@@ -46,8 +46,8 @@ DOCUMENTS = {
     ),
     "live.preheat.daemon": document(
         "halfwink live preheat daemon: what was announced and preheated",
-        "duration_s failed handshakes heard kernel_lines loads log_dropped not_done restarts "
-        "unknown wakes",
+        "duration_s failed handshakes heard kernel_lines loads log_dropped log_error not_done "
+        "restarts unknown wakes",
         measured=MEASURED,
         refused=REFUSED,
     ),

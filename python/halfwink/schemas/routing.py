@@ -15,7 +15,7 @@ ORDER = part(
 DOCUMENTS = {
     "live.router": document(
         "halfwink live router: what the router did",
-        "changes duration_s exported log_dropped lost moves overflowed received sent "
+        "changes duration_s exported log_dropped log_error lost moves overflowed received sent "
         "step steps_back unexported unrecorded unsent",
         latency=TIMES,
         ledger=LEDGER,

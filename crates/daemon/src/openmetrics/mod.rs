@@ -16,6 +16,8 @@ use std::fmt::{Display, Write};
 use halfwink_live::program::rapl::Measured;
 use halfwink_live::program::report::{Latency, LIMITS_US};
 
+use crate::log::Told;
+
 /// The page under construction.
 #[derive(Default)]
 pub struct Page(String);
@@ -107,6 +109,16 @@ pub fn meters(page: &mut Page, measured: &Measured) {
     measured.meters.iter().for_each(|m| {
         up.add(&[("meter", &m.meter)], u8::from(m.ended.is_none()));
     });
+}
+
+/// Families of the event log, if there is one.
+pub fn event_log(page: &mut Page, log: &Told) {
+    let Some(dropped) = log.log_dropped else { return };
+    let help = "Lines of the event log that were dropped, since the start: its file could not be \
+                written, or not fast enough";
+    page.counter("halfwink_event_log_dropped_lines", help).add(&[], dropped);
+    let help = "The file of the event log could be written at the last attempt";
+    page.gauge("halfwink_event_log_up", help).add(&[], u8::from(log.log_error.is_none()));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use halfwink_policy::steering::ASLEEP;
 
-use super::{meters, Page};
+use super::{event_log, meters, Page};
 use crate::steer::Report as SteerReport;
 
 /// Counts of a machine behind a proxy: name, help, where it stands.
@@ -28,8 +28,7 @@ const MACHINE_COUNTS: [MachineCount; 13] = [
 
 /// A proxy's page.
 pub(crate) fn steer(report: &SteerReport) -> String {
-    let measured = &report.measured;
-    let report = &report.live;
+    let SteerReport { live: report, log, measured, .. } = report;
     let mut page = Page::default();
     let help = "Requests and connections by what became of them";
     let mut what = page.counter("halfwink_steer_requests", help);
@@ -68,6 +67,7 @@ pub(crate) fn steer(report: &SteerReport) -> String {
     let help = "From a request's coming until the end of its answer, since the start";
     page.histogram("halfwink_steer_total_seconds", help, &report.total);
     machines(&mut page, report);
+    event_log(&mut page, log);
     meters(&mut page, measured);
     page.end()
 }

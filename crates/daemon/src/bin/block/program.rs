@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use halfwink_daemon::log::Log;
+use halfwink_daemon::log::{Log, Told};
 use halfwink_daemon::shown::json;
 use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
@@ -60,8 +60,9 @@ pub(crate) struct Report {
     pub(crate) policy: String,
     /// Rest of a thread without work.
     pub(crate) rest: String,
-    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
-    pub(crate) log_dropped: Option<u64>,
+    /// State of the event log.
+    #[serde(flatten)]
+    pub(crate) log: Told,
     /// Joules and watts of this machine, with all that runs on it, by meters that it has.
     pub(crate) measured: Measured,
     /// CPUs that serve.
@@ -151,9 +152,9 @@ impl Block {
             latency: live.latency,
         };
         let tables = tables(&run, &live.ledger).into();
-        let (log_dropped, measured) = (self.log.dropped(), self.meter.look());
+        let (log, measured) = (self.log.told(), self.meter.look());
         let machine = self.machine.clone();
-        let report = Report { live, policy, rest, log_dropped, measured, machine, tables };
+        let report = Report { live, policy, rest, log, measured, machine, tables };
         Looked::Policed(Box::new(report))
     }
 

@@ -1,6 +1,6 @@
 //! A preheating daemon's page.
 
-use halfwink_daemon::openmetrics::{meters, Page};
+use halfwink_daemon::openmetrics::{event_log, meters, Page};
 
 use crate::program::Report as PreheatReport;
 
@@ -31,6 +31,7 @@ pub(crate) fn preheat(report: &PreheatReport) -> String {
     let help = "Datagrams that were no valid announcement, by reason";
     let mut refused = page.counter("halfwink_preheat_refused", help);
     report.counts.refused.iter().for_each(|(why, count)| refused.add(&[("why", why)], count));
+    event_log(&mut page, &report.log);
     meters(&mut page, &report.measured);
     page.end()
 }

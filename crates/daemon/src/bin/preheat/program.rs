@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use halfwink_daemon::log::Log;
+use halfwink_daemon::log::{Log, Told};
 use halfwink_daemon::shown::json;
 use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
@@ -44,8 +44,9 @@ pub(crate) struct Report {
     pub(crate) counts: Counts,
     /// Since its start, in seconds.
     pub(crate) duration_s: f64,
-    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
-    pub(crate) log_dropped: Option<u64>,
+    /// State of the event log.
+    #[serde(flatten)]
+    pub(crate) log: Told,
     /// Joules and watts of this machine, with all that runs on it, by meters that it has.
     pub(crate) measured: Measured,
 }
@@ -131,8 +132,8 @@ impl Preheat {
     pub(crate) fn look(&self) -> Report {
         let counts = self.locked().counts();
         let duration_s = self.begun.elapsed().as_secs_f64();
-        let (log_dropped, measured) = (self.log.dropped(), self.meter.look());
-        Report { counts, duration_s, log_dropped, measured }
+        let (log, measured) = (self.log.told(), self.meter.look());
+        Report { counts, duration_s, log, measured }
     }
 
     fn locked(&self) -> MutexGuard<'_, Daemon> {
