@@ -10,8 +10,8 @@
 //!
 //! Worlds that host several policies number them: `"stream":2`, and name their family where it is
 //! not the header's: `"family":"offload"`. A line before which others are missing, because the disk
-//! was full or slower than the events, says how many: `"dropped":17`. Another header in the middle of
-//! a file means that other policies take over.
+//! was full or slower than the events, says how many: `"dropped":17`. Another header in the middle
+//! of a file means that other policies take over.
 //!
 //! A log may be kept in parts of bounded length: `events`, before it `events.1`, before that
 //! `events.2`. Each begins with its policy's header, which says how many lines came before
