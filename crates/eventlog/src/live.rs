@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Between two messages that the file fails: a FIFO with a slow reader does so often.
 const BETWEEN: Duration = Duration::from_secs(60);
 
+/// Time that a slow reader of a FIFO has for the last lines.
+const LAST: Duration = Duration::from_secs(2);
+
 /// Takes messages on the state of a log's file, from the log's thread.
 pub type Tell = fn(&str);
 
@@ -213,6 +216,10 @@ impl Pen {
                 }
             };
             if ending || gone {
+                let end = Instant::now() + LAST;
+                while self.writer.waits_for_reader() && Instant::now() < end {
+                    std::thread::sleep(LOOK);
+                }
                 let end = Time(self.counts.last_ps.load(Ordering::Relaxed));
                 return self.writer.close(end, self.counts.dropped.load(Ordering::Relaxed));
             }

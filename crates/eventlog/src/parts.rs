@@ -2,7 +2,7 @@
 //! the next number and the oldest one goes, so that a program may run for ever.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +65,20 @@ impl Parts {
                 _ => {}
             }
         }
-        File::create(&self.path)
+        created(&self.path).map_err(|error| match error.raw_os_error() {
+            #[cfg(unix)]
+            Some(libc::ENXIO) => io::Error::new(error.kind(), "nobody reads this FIFO"),
+            _ => error,
+        })
     }
+}
+
+/// Creates a file. A FIFO is written without waiting for its reader, or a program could not be
+/// ended while one is slow.
+fn created(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path)
 }

@@ -181,6 +181,13 @@ impl Writer {
         Some(LogError { file: inner.file.clone(), line: 0, message: error.to_string() })
     }
 
+    /// Writes what is pending. Returns whether some is left because a FIFO is full.
+    pub(crate) fn waits_for_reader(&self) -> bool {
+        let mut inner = self.lock();
+        inner.flush();
+        inner.error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A thread that panicked leaves at worst a cut line at the end, which readers accept; the
         // other threads' lines are still worth keeping.

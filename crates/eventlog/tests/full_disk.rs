@@ -174,6 +174,59 @@ fn a_part_grows_where_no_other_can_be_begun() {
     assert!(fs::read_to_string(&path).unwrap().contains("\"continues\":101"));
 }
 
+/// A FIFO, held open by a reader that has not read yet.
+#[cfg(unix)]
+fn fifo(path: &std::path::Path) -> fs::File {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    fs::OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+#[cfg(unix)]
+fn no_fifo_holds_a_program_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    let reader = fifo(&path);
+    let (live, tap) = Live::create(&path, &header("one"), 1 << 16, |_| {}).unwrap();
+    let mut host = Host::logged(threshold(1), tap);
+    host.start(|_, _| {});
+    // More than the kernel holds of a pipe, and the writer in its memory.
+    (0..10_000).for_each(|at| host.deliver(Time(at), &Event::Arrive, |_, _| {}));
+    wait_until(|| live.dropped() > 0);
+    let error = live.end().unwrap_err().to_string();
+    assert!(error.ends_with("(os error 11); the log is not complete"), "{error}");
+    drop(reader);
+    let refused = Live::create::<Event, ()>(&path, &header("one"), 8, |_| {});
+    assert!(refused.err().unwrap().to_string().ends_with("fifo: nobody reads this FIFO"));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_slow_reader_of_a_fifo_gets_the_whole_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    let mut reader = fifo(&path);
+    let (live, tap) = Live::create(&path, &header("one"), 1 << 16, |_| {}).unwrap();
+    let mut host = Host::logged(threshold(1), tap);
+    host.start(|_, _| {});
+    (0..1_000).for_each(|at| host.deliver(Time(at), &Event::Arrive, |_, _| {}));
+    wait_until(|| live.error().is_some());
+    let read = std::thread::spawn(move || {
+        // Until the writer has heard of the end.
+        std::thread::sleep(Duration::from_millis(100));
+        let (mut log, mut piece) = (Vec::new(), [0; 4096]);
+        while !log.ends_with(b"}\n") || !log.windows(8).any(|word| word == b"\"end_ps\"") {
+            let count = io::Read::read(&mut reader, &mut piece).unwrap();
+            log.extend_from_slice(&piece[..count]);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        String::from_utf8(log).unwrap()
+    });
+    let footer = live.end().unwrap();
+    assert_eq!((footer.lines, footer.dropped), (1_001, 0));
+    assert_eq!(replayed(&read.join().unwrap()).ended, Ended::Whole(footer));
+}
+
 proptest! {
     /// However much room comes and goes: lines are whole, those that are missing are counted where
     /// they are missing, and the run is told.
