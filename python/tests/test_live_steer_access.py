@@ -38,6 +38,8 @@ from halfwink.live.steer import LiveSteer
 from halfwink.models.response_times import read_times
 
 FORMATS = ("combined", "json")
+#: What stands for the machine of a request that none took.
+NOBODY = {"combined": "-", "json": None}
 COMBINED = re.compile(
     r"(?P<client>\S+) - - \[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d\.\d{3} \+0000)\] "
     r'"(?P<request>[^"]*)" (?P<status>\d{3}) (?P<bytes>\d+) "(?P<referer>[^"]*)" '
@@ -95,6 +97,31 @@ def test_a_line_says_what_a_client_asked_for_and_got(
     waited, machine, total = (float(line[f"{name}_s"]) for name in ("waited", "machine", "total"))
     assert waited + machine <= total + 2e-6
     assert machine > 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_connection_of_plain_tcp_has_a_line(
+    tmp_path: Path, pair: tuple[Recorder, Recorder], halfwink: Halfwink, form: str
+):
+    file = tmp_path / "access.log"
+    path = logged(tmp_path, pair, form, top='mode = "tcp"\n')
+    with LiveSteer(path) as steer:
+        answer = get(steer.address, "/", "Connection: close\r\n")
+        assert status(answer) == 200
+        (line,) = lines_of(steer, file, form, 1)
+        assert (line["client"], line["request"], line["status"]) == ("127.0.0.1", "TCP", 200)
+        # All that the machine sent, with its head.
+        assert int(line["bytes"]) == len(answer)
+        assert (line["machine"], line["outcome"]) == ("small", "answered")
+        assert 0 < float(line["machine_s"]) <= float(line["total_s"])
+        for one in pair:
+            one.close()
+        talk(steer.address, b"x")
+        line = lines_of(steer, file, form, 2)[1]
+        assert (line["status"], int(line["bytes"]), line["machine"]) == (502, 0, NOBODY[form])
+        assert line["outcome"] == "unreachable"
+    played = halfwink("hybrid", "readfile", "-t", "always-on", "--load", f"log:{file}")
+    assert ", 2 requests" in " ".join((played.err + played.out).split()), played.err
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -365,7 +392,6 @@ def test_standard_output_takes_lines(tmp_path: Path, pair: tuple[Recorder, Recor
     [
         ('access_log = { file = "none/a" }', "access_log.file: .*none/a: No such file"),
         ('access_log = { file = "." }', "access_log.file: .*Is a directory"),
-        ('mode = "tcp"\naccess_log = { file = "a" }', "access_log: found with mode tcp"),
         ('access_log = { file = "a", format = "clf" }', "unknown variant `clf`"),
     ],
 )

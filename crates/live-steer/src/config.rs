@@ -390,11 +390,8 @@ impl Config {
     fn check(&self) -> Result<(), Wrong> {
         within("schema", u64::from(self.schema), 1, 1)?;
         within("threads", self.threads as u64, 1, 256)?;
-        let of_http = [("tls", self.tls.is_some()), ("access_log", self.access_log.is_some())];
-        if let Some((key, _)) = of_http.iter().find(|(_, is_there)| *is_there) {
-            if self.mode == Mode::Tcp {
-                return wrong(key, "found with mode tcp, expected only with mode http");
-            }
+        if self.mode == Mode::Tcp && self.tls.is_some() {
+            return wrong("tls", "found with mode tcp, expected only with mode http");
         }
         if self.machine.is_none() {
             let message = "found without `machine`, of which it is a part";

@@ -64,8 +64,8 @@ fn mistakes_are_named_with_their_line() {
         ("[big]", "[access_log]\nfile = \"a\"\nformat = \"b\"\n[big]", "s.toml:7: unknown var"),
         (
             "schema = 1",
-            "schema = 1\nmode = \"tcp\"\naccess_log = { file = \"-\" }",
-            "s.toml:3: access_log: found with mode tcp",
+            "schema = 1\nmode = \"tcp\"\ntls = { cert = \"a\", key = \"b\" }",
+            "s.toml:3: tls: found with mode tcp",
         ),
         ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
     ] {

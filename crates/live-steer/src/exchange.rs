@@ -85,7 +85,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    const fn new(status: u16, outcome: Outcome) -> Failure {
+    pub(super) const fn new(status: u16, outcome: Outcome) -> Failure {
         Failure { status, outcome }
     }
 

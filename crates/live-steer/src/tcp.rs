@@ -3,43 +3,56 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use super::access::Entry;
 use super::body::{Encoder, Framing};
 use super::config::ms;
-use super::exchange::{Lane, Unmade};
+use super::exchange::{Failure, Lane, Unmade};
 use super::pipe::{Broken, Pipe};
 use super::shared::Outcome;
 use super::stream::Conn;
 use super::watch::Watch;
 
 /// Serves a connection to its end.
-pub async fn serve(lane: &Lane, mut client: Conn) {
-    let config = lane.shared.config();
+pub async fn serve(lane: &Lane, client: Conn, address: &str) {
     lane.shared.count(Outcome::Received);
-    let mut ticket = match lane.admit(&config).await {
-        Ok(ticket) => ticket,
-        Err(failure) => return lane.shared.count(failure.outcome),
+    let mut entry = Entry::of_connection(lane.shared.access().as_ref(), address);
+    let (status, outcome, bytes) = match passed(lane, client, &mut entry).await {
+        Ok((outcome, bytes)) => (200, outcome, bytes),
+        Err(Failure { status, outcome }) => (status, outcome, 0),
     };
+    lane.shared.count(outcome);
+    entry.status(status);
+    entry.end(outcome.name(), bytes);
+}
+
+/// Passes bytes on, once a machine has taken the connection. Returns the outcome, and the bytes
+/// that the machine sent.
+async fn passed(
+    lane: &Lane,
+    mut client: Conn,
+    entry: &mut Entry,
+) -> Result<(Outcome, u64), Failure> {
+    let config = lane.shared.config();
+    let mut ticket = lane.admit(&config).await?;
     let mut attempts = 0;
     let mut machine = loop {
         match lane.connect(ticket.side, &config).await {
             Ok(conn) => break conn,
-            Err(Unmade::Short) => return lane.shared.count(Outcome::Overloaded),
+            Err(Unmade::Short) => return Err(Failure::new(503, Outcome::Overloaded)),
             Err(unmade) => {
                 attempts += 1;
                 let again = attempts <= config.limits.retries;
                 lane.shared.dispatch.failed(ticket.side, again);
                 if !again {
-                    return lane.shared.count(Outcome::Unreachable);
+                    return Err(Failure::new(502, Outcome::Unreachable));
                 }
                 if unmade == Unmade::Lost {
-                    ticket = match lane.again(ticket, &config).await {
-                        Ok(ticket) => ticket,
-                        Err(failure) => return lane.shared.count(failure.outcome),
-                    };
+                    ticket = lane.again(ticket, &config).await?;
                 }
             }
         }
     };
+    entry.served_by(config.name(ticket.side));
     let patience = ms(config.limits.idle_timeout_ms);
     let mut watch = Watch::new(patience);
     let mut pipes = [(); 2].map(|()| Pipe::new(Framing::Close, Encoder::Plain, u64::MAX));
@@ -76,6 +89,6 @@ pub async fn serve(lane: &Lane, mut client: Conn) {
         }
     })
     .await;
-    lane.shared.count(outcome);
     ticket.finish(outcome == Outcome::Answered);
+    Ok((outcome, pipes[1].total()))
 }

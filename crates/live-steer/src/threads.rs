@@ -192,14 +192,11 @@ pub(super) async fn connection(
     account: &Arc<Account>,
 ) {
     let config = lane.shared.config();
+    let address = peer.ip().to_canonical().to_string();
     if config.mode == Mode::Tcp {
-        return tcp::serve(&lane, Conn::new(Stream::Tcp(stream))).await;
+        return tcp::serve(&lane, Conn::new(Stream::Tcp(stream)), &address).await;
     }
-    let mut client = Client {
-        address: peer.ip().to_canonical().to_string(),
-        scheme: "http",
-        headers: config.headers.clone(),
-    };
+    let mut client = Client { address, scheme: "http", headers: config.headers.clone() };
     let tls = lane.shared.tls.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let patience = ms(config.limits.header_timeout_ms);
     let shared = lane.shared.clone();

@@ -93,6 +93,11 @@ impl Entry {
         })
     }
 
+    /// Begins an entry of a connection whose bytes are passed on as they are.
+    pub fn of_connection(access: Option<&Arc<Access>>, client: &str) -> Entry {
+        Entry::begin(access, client, || Texts { request: b"TCP".to_vec(), ..Texts::default() })
+    }
+
     fn begin(access: Option<&Arc<Access>>, client: &str, texts: impl FnOnce() -> Texts) -> Entry {
         Entry(access.map(|access| {
             Box::new(Open {
