@@ -53,7 +53,7 @@ def check(which: str, description: Path | str) -> str:
         description: path of the description (TOML).
 
     Returns:
-        What the program says of a good one: ``FILE: well``.
+        The program's line on a good description: ``FILE: well``.
 
     Raises:
         HalfwinkError: the description is wrong, or the program was not built; the program's line.
@@ -74,7 +74,7 @@ def check(which: str, description: Path | str) -> str:
 
 def failure(name: str, status: int, said: Sequence[str]) -> HalfwinkError | RunError:
     """Returns the error of a program that ended with this status, by the lines that it printed."""
-    # What clap adds about usage is no news.
+    # Clap adds lines about usage, which are no news.
     lines = said or [f"{name} ended with status {status}"]
     text = (lines[0] if status == 2 else lines[-1]).removeprefix("error: ")
     return HalfwinkError(text) if status == 2 else RunError(text)

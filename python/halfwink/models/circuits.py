@@ -126,7 +126,7 @@ class Schedule(Frames):
 
     def circuits(self) -> pl.DataFrame:
         """Returns a row for each circuit: ``slot``, ``sender`` and ``receiver`` (numbers from 0),
-        and from when to when it is up, ``begin_us`` and ``end_us``, in microseconds from the begin
+        and the time in which it is up, ``begin_us`` and ``end_us``, in microseconds from the begin
         of the week. Each slot begins with its night, in which the switch reconfigures."""
         facts = dict(self.facts.iter_rows())
         # All nights are as long.
@@ -165,7 +165,7 @@ class Schedule(Frames):
         return f"{line}; a circuit is up for {told} % of the week"
 
     def chart(self) -> alt.Chart:
-        """Draws the week: to whom each sender has a circuit, over time.
+        """Draws the week: the receiver of each sender over time.
 
         Raises:
             HalfwinkError: the week has no circuit.

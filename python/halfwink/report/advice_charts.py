@@ -49,7 +49,7 @@ class _Axis:
     Attributes:
         low, high: ends of its domain.
         length: length in pixels.
-        is_log: whether it is logarithmic.
+        is_log: true on a logarithmic axis.
     """
 
     low: float
