@@ -13,7 +13,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.library import library
 
 if TYPE_CHECKING:
-    from halfwink.policies.finding import Technique
+    from halfwink.policies.finding import Code, Technique
     from halfwink.policies.policy import AnyPolicy
 
 #: Values to set, by path.
@@ -133,13 +133,13 @@ class Job:
 
 
 def _with_classes(
-    whole: tuple[str, str, str, str, Pairs, Pairs, str | None], classes: list[type[AnyPolicy]]
+    whole: tuple[str, str, str, str, Pairs, Pairs, str | None],
+    classes: list[type[AnyPolicy] | Code],
 ) -> Job:
     """Returns a job, where the classes of its technique can be found from then on."""
-    from halfwink.policies.finding import named
+    from halfwink.policies.finding import arrived
 
-    for policy in classes:
-        named(policy)
+    arrived(classes)
     return Job(*whole)
 
 

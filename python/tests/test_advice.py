@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 from conftest import Halfwink
+from test_figures import faults, marks
 
 import halfwink as hw
 from halfwink.advice import Advice
@@ -17,6 +19,8 @@ from halfwink.advice.composition_search import FAMILIES, USUAL, Question, Search
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job
 from halfwink.models import stated_profile
+from halfwink.report.advice_charts import compositions_figure
+from halfwink.report.figures import POINTS, STYLES, WIDTHS, scene, specification
 from halfwink.results.store import temporary_store
 
 SERVICE = "exponential"
@@ -89,6 +93,43 @@ def test_a_tighter_goal_costs_energy_and_is_kept(free: Advice):
     assert '"rule"' in spec
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("style", ["paper", "dark"])
+def test_the_figure_names_what_to_set_and_the_runner_up(free: Advice, style: str, width: str):
+    p99 = free.results.runs.filter(technique=free.today)["latency_p99_us"][0]
+    for goal in (None, 1.5 * p99):
+        found = replace(free, goal_us=goal)
+        figure = compositions_figure(found)
+        spec = specification(figure, STYLES[style], WIDTHS[width])
+        graph = scene(spec)
+        assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 1.5
+        assert faults(graph) == []
+        texts = {text for kind, text, _ in marks(graph) if kind == "text"}
+        assert {f"set: {free.today}", f"runner-up: {free.runner_up}", f"now: {USUAL}"} <= texts
+        assert any(text.startswith("goal ") for text in texts) == (goal is not None)
+        assert ("Dashed: the goal" in figure.caption) == (goal is not None)
+        assert figure.caption.startswith(free.sentences[0])
+        rows = [row for table in spec["datasets"].values() for row in table if "role" in row]
+        (advised,) = (row for row in rows if row["is_advised"])
+        assert advised["technique"] == free.today
+        run = free.results.runs.filter(technique=free.today).row(0, named=True)
+        # The long run's values, not those of the short one that was screened.
+        assert advised["power"] == pytest.approx(run["power_w"], rel=1e-3)
+        assert advised["latency_p99_us"] == run["latency_p99_us"]
+        assert advised["what"] == f"set: {free.today}"
+
+
+def test_a_figure_of_assumed_watts_is_in_per_cent(free: Advice):
+    runs = free.results.runs.with_columns(pl.lit("assumed").alias("power_basis"))
+    results = replace(free.results, tables={**free.results.tables, "run": runs})
+    found = replace(free, results=results)
+    spec = found.chart().to_dict()
+    rows = [row for table in spec["datasets"].values() for row in table if "role" in row]
+    (now,) = (row for row in rows if row["technique"] == USUAL)
+    assert now["power"] == pytest.approx(100.0)
+    assert f"(% of {USUAL}'s)" in json.dumps(spec)
+
+
 def test_a_goal_that_nothing_keeps_names_the_nearest():
     found = hw.advise(SERVICE, load="30%", p99_us=1.0, today=True, requests=FEW)
     assert not found.keeps_goal
@@ -100,6 +141,10 @@ def test_a_goal_that_nothing_keeps_names_the_nearest():
     assert found.sentences[0].startswith("Nothing that can be had today serves exponential")
     assert f"the nearest, {found.today}, has p99 " in found.sentences[0]
     assert found.sentences[0].endswith(" % more.")
+    assert found.runner_up == ""
+    drawn = json.dumps(found.chart().to_dict())
+    assert f'"nearest: {found.today}"' in drawn
+    assert f"Ring: {found.today}, the nearest." in compositions_figure(found).caption
 
 
 def test_assumptions_are_played_at_two_values(free: Advice):
@@ -196,12 +241,14 @@ def test_advise_prints_settings_and_savings(halfwink: Halfwink, tmp_path: Path):
     assert "kWh for 100 servers" in told.out.replace("\n", " ")
     assert all(len(line) <= 100 for line in told.out.split("On Linux:")[0].splitlines())
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert "figure: a.svg; caption: Set " in told.err
     assert (tmp_path / "out/results.parquet").exists()
     # The runs are there.
     done = halfwink(*words, "-o", "out", "--json")
     facts = done.json()["facts"]
     assert facts["keeps_goal"]
     assert facts["goal_p99_us"] == 2000
+    assert facts["runner_up"] in told.out
     assert facts["today"] in {row["technique"] for row in done.rows("runs")}
     assert done.json()["verdict"][0].startswith("Set ")
 
@@ -212,7 +259,8 @@ def test_advise_prints_settings_and_savings(halfwink: Halfwink, tmp_path: Path):
         (("nginx", "--p99", "2"), "`2`: expected a time above 0 with its unit"),
         (("nginx", "--servers", "0"), "servers: 0, expected 1 to 10000000"),
         (("nginx", "--servers", "1000000000"), "expected 1 to 10000000"),
-        (("nginx", "--plot", "a.gif"), "a.gif: expected a name that ends in"),
+        (("nginx", "--plot", "a.gif"), "a.gif: expected a name that ends in .pdf, .svg, .png"),
+        (("nginx", "--plot", "a.svg", "--width", "2"), "expected one of column, page"),
         (("nginx", "--load", "10,30%"), "load: `10,30%`, expected one rate: 30%, 20000/s"),
         (("nginx", "--load", "counts:a.csv"), "files of arrivals are played whole"),
         (("nginx@30",), "`nginx@30` has a load already"),

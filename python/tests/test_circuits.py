@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import polars as pl
 import pytest
 from conftest import Halfwink
+from test_figures import marks, overlap
 
 import halfwink as hw
 from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
-from halfwink.models import fabric
+from halfwink.models import circuit_schedule, fabric
+from halfwink.models.circuits import Schedule
+from halfwink.report.figures import POINTS, STYLES, WIDTHS, Figure, scene, specification
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,6 +103,53 @@ def test_a_demand_becomes_a_week(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert len({a for a, _ in ends}) == len({b for _, b in ends}) == len(ends)
     assert _run(["circuits", "schedule", str(demand), "--scheduler", "solstice"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_circuits_of_a_week_follow_their_nights() -> None:
+    week = pl.DataFrame(
+        {"slot": [0, 1], "day_us": [100.0, 50.0], "circuits": ["0>1 2>0", "0>2 1>0"]}
+    )
+    facts = {"hosts": 3.0, "slots": 2.0, "days_us": 150.0, "week_us": 170.0, "duty_pct": 88.2}
+    found = Schedule(week, pl.DataFrame({"name": list(facts), "value": list(facts.values())}))
+    # Nights of 10 us come before days of 100 and 50 us.
+    assert found.circuits().rows() == [
+        (0, 0, 1, 10.0, 110.0),
+        (0, 2, 0, 10.0, 110.0),
+        (1, 0, 2, 120.0, 170.0),
+        (1, 1, 0, 120.0, 170.0),
+    ]
+    told = "2 days of 3 hosts in 170.0 us, 88.2 % of it day; a circuit is up for 29.4 to 58.8 %"
+    assert found.answer() == f"{told} of the week"
+    empty = Schedule(week.clear(), found.facts)
+    with pytest.raises(hw.HalfwinkError, match="the week has no circuit"):
+        empty.chart()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("hosts", [4, 40])
+def test_a_week_is_drawn_as_bars_of_its_senders(tmp_path: Path, hosts: int, width: str) -> None:
+    demand = tmp_path / "demand.csv"
+    lines = (",".join(str(int(a != b)) for b in range(hosts)) for a in range(hosts))
+    demand.write_text("\n".join(lines))
+    found = circuit_schedule(demand, week_us=6000)
+    figure = Figure(lambda size, _font, _columns: found.drawn(size), "")
+    graph = scene(specification(figure, STYLES["paper"], WIDTHS[width]))
+    assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 1.5
+    texts = [(text, box) for kind, text, box in marks(graph) if kind == "text"]
+    assert not [(a, b) for (a, one), (b, other) in combinations(texts, 2) if overlap(one, other)]
+    assert {"sender", "receiver", "time in the week (us); gaps: nights"} <= {t for t, _ in texts}
+
+
+def test_a_schedule_is_drawn_by_its_command(halfwink: Halfwink, tmp_path: Path) -> None:
+    (tmp_path / "demand.csv").write_text("0,3,1\n1,0,3\n3,1,0\n")
+    done = halfwink("circuits", "schedule", "demand.csv", "--plot", "week.svg", "--json")
+    assert done.status == 0, done.err
+    assert (tmp_path / "week.svg").read_text().startswith("<svg")
+    assert "caption: 2 days of 3 hosts in 3000.0 us" in done.err
+    assert done.rows("week")
+    wrong = halfwink("circuits", "schedule", "none.csv", "--plot", "week.gif")
+    assert wrong.status == 2
+    assert "week.gif: expected a name that ends in .pdf, .svg, .png" in wrong.complaint
 
 
 def test_wrong_runs_and_demands_are_one_line(

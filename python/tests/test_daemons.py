@@ -21,8 +21,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from steer_bed import Recorder, balanced, describe, get, ledger_balances, status, wait_until
 
 import halfwink
+from halfwink import HalfwinkError
 from halfwink.bed import Bed, Live, description
 from halfwink.bed.places import Place, wait_for_child
+from halfwink.live import check
 
 
 def binary(name: str) -> Path:
@@ -189,6 +191,14 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr.count("\n")) == (ends, 1), done
         assert said in done.stderr
+        # From Python the same line, without the name of the program.
+        line = done.stderr.partition(": ")[2].strip()
+        if ends:
+            with pytest.raises(HalfwinkError) as error:
+                check(name, path)
+            assert str(error.value) == line
+        else:
+            assert check(name, str(path)) == line
     assert socket is None or not socket.exists()
     path.write_text(played.text)
     with ExitStack() as stack:
@@ -499,3 +509,25 @@ def test_a_router_forwards(tmp_path: Path):
     ledger_balances(report)
     components = {row["component"] for row in report["ledger"]["rows"]}
     assert {"core0", "core1", "package0", "board", "memory", "nic", "fans"} <= components
+
+
+@pytest.mark.parametrize("name", ["router", "steer", "block"])
+def test_check_of_a_command_ends_as_its_program_does(halfwink: Any, tmp_path: Path, name: str):
+    binary(f"halfwink-{name}")
+    path = tmp_path / f"{name}.toml"
+    path.write_text("port_s = 1\n")
+    done = halfwink("live", name, path.name, "--check")
+    assert done.status == 2
+    assert done.complaint.startswith(f"{path.name}:1: unknown field `port_s`, expected")
+    path.write_text(PLAYED[name].text)
+    (tmp_path / "routes.txt").touch()
+    done = halfwink("live", name, path.name, "--check")
+    assert (done.status, done.err) == (0, f"{path.name}: well\n")
+    assert halfwink("live", name, path.name, "--check", "-q").err == ""
+
+
+def test_check_of_no_program_is_one_line(halfwink: Any):
+    with pytest.raises(HalfwinkError, match="`day`: expected one of router, steer, block, preheat"):
+        check("day", "day.toml")
+    done = halfwink("live", "block", "--check")
+    assert "--check: expected a description (TOML)" in done.complaint

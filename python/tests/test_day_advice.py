@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from statistics import mean
 
 import polars as pl
 import pytest
 from conftest import Halfwink
+from test_figures import marks, overlap
 
 import halfwink as hw
 from halfwink.advice import DayAdvice
+from halfwink.advice.composition_search import USUAL
 from halfwink.advice.day_advice import network_w_per_gbps
 from halfwink.advice.fleet_day import Curve, Day, Fleet, on_line
 from halfwink.errors import HalfwinkError
 from halfwink.models import stated_profile
+from halfwink.report.advice_charts import day_figure
+from halfwink.report.figures import POINTS, STYLES, WIDTHS, scene, specification
 
 SERVICE = "exponential"
 ON = "golden-cove-56"
@@ -200,6 +205,22 @@ def test_the_answer_says_what_its_tables_say(fleet: DayAdvice):
     assert fleet.linux
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_figure_of_a_day_has_no_text_over_another(fleet: DayAdvice, width: str):
+    for goal in (None, 100.0):
+        figure = day_figure(replace(fleet, goal_us=goal))
+        assert figure.caption.startswith(fleet.sentences[0])
+        graph = scene(specification(figure, STYLES["paper"], WIDTHS[width]))
+        assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 1.5
+        texts = [(text, box) for kind, text, box in marks(graph) if kind == "text"]
+        assert not [
+            (one, other) for (one, a), (other, b) in combinations(texts, 2) if overlap(a, b)
+        ]
+        told = {text for text, _ in texts}
+        assert {USUAL, fleet.today, f"{fleet.asleep}, some servers asleep"} <= told
+        assert ("goal" in told) == (goal is not None)
+
+
 def test_advise_prints_a_day_of_a_fleet(halfwink: Halfwink, profile: str, tmp_path: Path):
     (tmp_path / "day.csv").write_text("00:00,60\n00:01,6000\n00:02,600\n")
     words = ("advise", profile, "--day", "day.csv", "--servers", "3", "--load", "40%", "--today")
@@ -208,6 +229,7 @@ def test_advise_prints_a_day_of_a_fleet(halfwink: Halfwink, profile: str, tmp_pa
     assert told.status == 0
     assert "along day.csv (3 min; 3 servers at 0.4 to 40 % load" in told.out.replace("\n", " ")
     assert (tmp_path / "day.svg").read_text().startswith("<svg")
+    assert "figure: day.svg; caption: Set " in told.err
     found = halfwink(*words, "--json")
     assert len(found.rows("day")) == 3
     assert {row["asleep"] for row in found.rows("plans")} == {"none", "some"}

@@ -47,7 +47,7 @@ def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
             at_x, at_y = x + item.get("x", 0.0), y + item.get("y", 0.0)
             if kind == "group" or "items" in item:
                 walk(item, at_x, at_y)
-            elif kind == "text" and item.get("text"):
+            elif kind == "text" and item.get("text") and item.get("opacity", 1) > 0:
                 found.append(("text", str(item["text"]), text_box(item, at_x, at_y)))
             elif kind == "symbol" and item.get("opacity", 1) > 0 and item.get("fill"):
                 half = item.get("size", 64) ** 0.5 / 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 import pytest
-from browser import views
+from browser import probed, views
 from conftest import Halfwink
 from test_figures import faults
 
@@ -278,6 +278,15 @@ def test_value_that_was_not_kept_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         published.kept("strong/F4.3")
 
 
+#: Which tables are wider than what shows them.
+BESIDE = """<script>ready.then(() => {
+  document.querySelectorAll("details").forEach((d) => { d.open = true; });
+  const wide = [...document.querySelectorAll(".wide")];
+  const beside = wide.filter((part) => part.scrollWidth > part.clientWidth);
+  show({width: innerWidth, beside: beside.map((part) => part.ariaLabel)});
+})</script>"""
+
+
 @pytest.mark.browser
 def test_pages_are_accessible_and_fit(tmp_path: Path):
     works = commands.works()
@@ -288,6 +297,8 @@ def test_pages_are_accessible_and_fit(tmp_path: Path):
         assert [view.broken for view in [*screens, paper]] == [[]] * 5
         assert [view.wider for view in screens] == [0] * 4
         assert paper.clipped == []
+        # Nothing of a table lies beside a telephone's screen.
+        assert probed(tmp_path / name, BESIDE, tmp_path, 360) == {"width": 360, "beside": []}
 
 
 def test_every_missed_value_has_a_note_that_names_real_mutants():

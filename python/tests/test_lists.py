@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -29,11 +32,50 @@ def test_a_listing_fits_a_terminal_and_cuts_no_name(what: str, width: int):
     assert "…" not in shown.getvalue()
 
 
-@pytest.mark.parametrize("tool", ["technique_tables", "test_table"])
+@pytest.mark.parametrize("tool", ["technique_tables", "test_table", "man_pages"])
 def test_tables_of_the_documentation_are_the_lists(tool: str):
     script = [sys.executable, str(root() / f"tools/{tool}.py"), "--check"]
     done = subprocess.run(script, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_option_of_a_program_stands_in_its_manual_page():
+    pages = sorted((root() / "docs/man").glob("*.1"))
+    assert len(pages) == 6
+    for page in pages:
+        program = Path(sys.executable).parent / page.stem
+        if not program.exists():
+            continue
+        told = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+        options = set(re.findall(r"(?<![\w`-])--?[a-z][a-z-]*\b", told.stdout))
+        assert len(options) >= 2
+        plain = page.read_text().replace("\\-", "-")
+        assert not {name for name in options if name not in plain}, page.name
+        if shutil.which("groff") is not None:
+            checked = ["groff", "-man", "-ww", "-z", page]
+            done = subprocess.run(checked, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (0, ""), page.name
+
+
+def test_a_manual_page_is_read_from_help_of_both_forms():
+    sys.path.insert(0, str(root() / "tools"))
+    from man_pages import page, read_help
+
+    text = "Does it.\n\nUsage: it [OPTIONS]\n\nArguments:\n  FILE       A file\n\nOptions:\n"
+    text += "      --at <PORT>\n          One line of\n          two\n\n          [env: IT=]\n\n"
+    text += "  -q, --quiet\n          No `words`\n"
+    about, usage, sections = read_help(text)
+    assert (about, usage) == (["Does it."], ["it [OPTIONS]"])
+    assert [(s.heading, s.entries) for s in sections] == [
+        ("Arguments", {"FILE": ["A file"]}),
+        (
+            "Options",
+            {"--at <PORT>": ["One line of two", "[env: IT=]"], "-q, --quiet": ["No `words`"]},
+        ),
+    ]
+    made = page("it", about[0], usage, [], sections).splitlines()
+    assert made[made.index(".SH NAME") + 1] == "it \\- does it"
+    assert made[-3:] == [".TP", ".B \\-q, \\-\\-quiet", "No \\fBwords\\fR"]
 
 
 def test_without_a_word_the_list_says_what_can_be_listed(halfwink):

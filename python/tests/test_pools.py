@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +134,38 @@ def test_a_pool_that_was_shut_down_says_so_in_one_line(tmp_path: Path):
     line = str(error.value)
     assert "cannot schedule new futures after shutdown; finished runs are kept" in line
     assert "\n" not in line
+
+
+class Broken(ThreadPoolExecutor):
+    """Workers that die before they begin."""
+
+    def submit(self, function: Any, *more: Any) -> Any:
+        del function, more
+        future: Future[None] = Future()
+        future.set_exception(BrokenProcessPool("terminated abruptly"))
+        return future
+
+
+def test_a_program_that_is_no_file_is_why_processes_do_not_start(monkeypatch: pytest.MonkeyPatch):
+    def said() -> str:
+        with pytest.raises(RunError) as error:
+            list(Pool(Broken(1)).run([[(0, toy())]], lambda _: None))
+        return str(error.value)
+
+    assert said().startswith("executor Broken: BrokenProcessPool: terminated abruptly; ")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>")
+    assert "again, and <stdin> is no file; save it as one; finished runs are kept" in said()
+
+
+def test_a_cluster_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    def fail(**_: object) -> None:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "Client", fail)
+    with pytest.raises(HalfwinkError) as error:
+        Dask()
+    said = "executor dask: Nanny failed to start. A program that starts a cluster is a file, and"
+    assert str(error.value) == f'{said} does so under `if __name__ == "__main__":`'
 
 
 class Elsewhere(ThreadPoolExecutor):

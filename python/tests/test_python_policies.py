@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -151,6 +152,87 @@ def test_pool_of_processes_plays_class_as_threads_do():
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         there = hw.compare("nginx", techniques=[policy_twins.Tap], executor=pool, **where)
     assert row(there) == row(here)
+
+
+#: A program without a file, as a notebook is one.
+IN_NO_FILE = """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import halfwink as hw
+from halfwink.policies import Gating
+
+
+class Mine(Gating):
+    def on_event(self, now, event):
+        pass
+
+
+class Fails(Gating):
+    def on_event(self, now, event):
+        raise ValueError("mine")
+
+
+def energy(policy, **more):
+    found = hw.compare("alu", world="chip", techniques=policy, set={"instructions": 10_000}, **more)
+    return found.runs["energy_j"].to_list()
+
+
+with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    assert energy(Mine, executor=pool) == energy(Mine)
+    try:
+        energy(Fails, executor=pool)
+    except hw.HalfwinkError as error:
+        print(error)
+"""
+
+
+def test_class_of_a_notebook_is_played_by_processes_that_cannot_import_it(tmp_path: Path):
+    command = [sys.executable, "-c", IN_NO_FILE]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Fails(): ")
+    assert done.stdout.endswith("raised ValueError: mine\n")
+
+
+def test_class_that_no_process_can_get_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch):
+    class Mine(gating.Gating):
+        def on_event(self, now: int, event: object) -> None:
+            del now, event
+
+    job = hw.Job("chip", "alu", "ev6-4", finding.named(Mine))
+    there = pickle.loads(pickle.dumps(job))
+    assert there == job
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(hw.HalfwinkError) as error:
+        pickle.dumps(job)
+    said = "class Mine: it was defined inside a function, where processes of a pool cannot import"
+    assert str(error.value) == f"{said} it; put it into a module, or run: pip install cloudpickle"
+    # The main program's file is run again by processes that Python starts.
+    main = type("Main", (Mine,), {"__module__": "__main__", "__qualname__": "Main"})
+    monkeypatch.setattr(sys.modules["__main__"], "Main", main, raising=False)
+    pickle.dumps(hw.Job("chip", "alu", "ev6-4", finding.named(main)))
+    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    with pytest.raises(hw.HalfwinkError, match="defined in a notebook or a prompt"):
+        pickle.dumps(hw.Job("chip", "alu", "ev6-4", finding.named(main)))
+
+
+def test_class_that_travelled_by_its_code_keeps_digest_and_file(tmp_path: Path):
+    file = tmp_path / "mine.py"
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(policy("return 1 / 0"), str(file), "exec"), names)
+    mine = names["Mine"]
+    # Without its file, the code is the content; the main program's file is never that.
+    code = finding.find(finding.named(mine), "")[0]
+    file.write_text(policy("return 1 / 0"))
+    whole = finding.find(finding.named(mine), "")[0]
+    assert whole != code
+    (sent,) = finding.given("Mine()")
+    assert isinstance(sent, finding.Code)
+    assert (sent.digest, sent.file) == (whole, str(file))
+    file.unlink()
+    finding.arrived([sent])
+    assert finding.find("Mine()", whole)[0] == whole
 
 
 def policy(body: str) -> str:

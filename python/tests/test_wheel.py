@@ -209,6 +209,16 @@ def test_without_its_data_it_says_so(installed: Installed) -> None:
     assert "no machines, workloads, studies and targets in $HALFWINK_HOME" in done.stderr
 
 
+def test_manual_pages_stand_beside_their_programs(installed: Installed, wheels: Path) -> None:
+    page = installed.folder / "venv/share/man/man1/halfwink.1"
+    assert page.read_bytes() == (ROOT / "docs/man/halfwink.1").read_bytes()
+    (live,) = wheels.glob("halfwink_live-*.whl")
+    with zipfile.ZipFile(live) as archive:
+        names = [Path(name) for name in archive.namelist()]
+    programs = {path.name for path in names if path.parent.name == "scripts"}
+    assert {path.stem for path in names if path.parent.name == "man1"} == programs
+
+
 def test_help_imports_no_data_frames(installed: Installed) -> None:
     done = installed.run("python", "-X", "importtime", "-m", "halfwink", "--help")
     assert done.returncode == 0
@@ -255,7 +265,7 @@ def test_sources_hold_what_their_wheel_is_built_of(wheels: Path, tmp_path: Path)
     with tarfile.open(archive) as sources:
         sources.extractall(tmp_path, filter="data")
     (folder,) = tmp_path.iterdir()
-    for place in ("machines", "studies", "targets", "workloads", "tools/packaging"):
+    for place in ("machines", "studies", "targets", "workloads", "tools/packaging", "docs/man"):
         there = {str(path.relative_to(folder)) for path in (folder / place).rglob("*.*")}
         listed = subprocess.run(
             ["git", "-C", ROOT, "ls-files", place], capture_output=True, text=True, check=True

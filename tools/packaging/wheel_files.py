@@ -124,6 +124,7 @@ def complete(wheel: Path, out: Path) -> Path:
                 contents.add(entry.filename, content, runs=entry.filename.endswith(".so"))
     info = next(place.split("/")[0] for place in contents.files if ".dist-info/" in place)
     add_data(contents)
+    add_pages(contents, info, "halfwink")
     return contents.write(out / wheel.name, info)
 
 
@@ -134,6 +135,13 @@ def add_data(contents: Contents) -> None:
     names = "".join(f'  "{name}",\n' for name in elsewhere())
     text = f'add = "pip install halfwink-workloads"\nnames = [\n{names}]\n'
     contents.add(f"{DATA}/workloads/elsewhere.toml", text.encode())
+
+
+def add_pages(contents: Contents, info: str, *programs: str) -> None:
+    """Adds manual pages, which pip installs where `man` looks for them beside `bin`."""
+    folder = f"{info.removesuffix('.dist-info')}.data/data/share/man/man1"
+    for name in programs:
+        contents.add(f"{folder}/{name}.1", (ROOT / f"docs/man/{name}.1").read_bytes())
 
 
 def base(out: Path, module: Path) -> Path:
@@ -148,6 +156,7 @@ def base(out: Path, module: Path) -> Path:
     tag = f"cp311-abi3-{platform(contents)}"
     add_data(contents)
     info = add_metadata(contents, tag)
+    add_pages(contents, info, "halfwink")
     return contents.write(out / f"{info.removesuffix('.dist-info')}-{tag}.whl", info)
 
 
@@ -236,7 +245,8 @@ def capture(out: Path) -> Path:
 
 
 def live(out: Path, built: Path) -> Path:
-    """Programs, preload libraries and native module of `halfwink live`, as cargo built them."""
+    """Programs, their manual pages, preload libraries and native module of `halfwink live`, as
+    cargo built them."""
     contents = Contents()
     module = stripped((built / "lib_live.so").read_bytes())
     contents.add("halfwink/_live.abi3.so", module, runs=True)
@@ -245,6 +255,7 @@ def live(out: Path, built: Path) -> Path:
     scripts = f"halfwink_live-{version()}.data/scripts"
     for name in PROGRAMS:
         contents.add(f"{scripts}/{name}", stripped((built / name).read_bytes()), runs=True)
+    add_pages(contents, f"halfwink_live-{version()}.dist-info", *PROGRAMS)
     return addition(
         "live",
         "Programs, preload libraries and native module of `halfwink live`",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 
 #: Load of a service if none is given.
 LOAD = "30%"
-#: Okabe and Ito, "Color universal design" (2008), for what a composition needs.
-_COLOURS = ["#0072b2", "#e69f00", "#7a7a7a"]
 #: Assumptions that are told.
 TOLD = 10
 #: An assumed time or rate lies between these multiples, an assumed watt where its file says.
@@ -84,6 +83,8 @@ class Advice:
         linux: lines that set ``today`` on Linux.
         sentences: the answer in words, the most important first.
         goal_us: the goal for the 99th percentile, in microseconds; none if it is relative.
+        runner_up: the best of today's other compositions that keep the goal; empty if there is
+            none, or nothing to set.
     """
 
     today: str
@@ -96,6 +97,7 @@ class Advice:
     sentences: tuple[str, ...]
 
     goal_us: float | None = None
+    runner_up: str = ""
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -113,54 +115,18 @@ class Advice:
         )
 
     def chart(self) -> alt.LayerChart:
-        """Draws all compositions that were played: energy against p99, in per cent of the
-        baseline's energy, with the goal as a line."""
+        """Draws all compositions that were played: power of a server against p99, the composition
+        to set, the runner-up, and the goal as a line. Watts that are assumed are drawn in per cent
+        of the baseline's."""
+        from halfwink.report.advice_charts import compositions
+
+        return compositions(self).properties(title=self._title())
+
+    def _title(self) -> alt.Title:
+        """Returns the answer, in lines that a chart has room for."""
         import altair as alt
 
-        base = self.tried.filter(technique=USUAL)["energy_j_per_unit"][0]
-        data = self.tried.with_columns(
-            (100 * pl.col("energy_j_per_unit") / base).alias("energy_pct"),
-            pl.when(pl.col("technique").is_in([USUAL, self.today, self.best]))
-            .then("technique")
-            .alias("named"),
-        ).drop("energy_j_per_unit")
-        x = alt.X(
-            "latency_p99_us:Q",
-            title="99th percentile of latency (us), modelled",
-            scale=alt.Scale(type="log", nice=False, padding=24),
-        )
-        y = alt.Y(
-            "energy_pct:Q",
-            title=f"energy per request (% of {USUAL}'s), modelled",
-            scale=alt.Scale(zero=False, padding=24),
-        )
-        points = (
-            alt.Chart(data)
-            .mark_point(size=45)
-            .encode(
-                x=x,
-                y=y,
-                color=alt.Color("needs:N", scale=alt.Scale(domain=NEEDS[:3], range=_COLOURS)),
-                shape=alt.Shape("needs:N", scale=alt.Scale(domain=NEEDS[:3])),
-                opacity=alt.condition("datum.keeps_goal", alt.value(1.0), alt.value(0.25)),
-                tooltip=data.columns,
-            )
-        )
-        names = (
-            alt.Chart(data.drop_nulls("named"))
-            .mark_text(align="left", dx=8, fontSize=11)
-            .encode(x=x, y=y, text="named:N")
-        )
-        layers: list[alt.Chart] = [points, names]
-        if self.goal_us is not None:
-            goal = alt.Chart(pl.DataFrame({"latency_p99_us": [self.goal_us]}))
-            layers.append(goal.mark_rule(strokeDash=[4, 3]).encode(x=x))
-        run = self.results.runs.row(0, named=True)
-        told = f"{run['workload']} % load on {run['machine']}: compositions that were played"
-        title = alt.Title(told, subtitle="faint: breaks the goal")
-        drawn = alt.layer(*layers).properties(width=560, height=380, title=title)
-        assert isinstance(drawn, alt.LayerChart)
-        return drawn
+        return alt.Title(wrap(self.sentences[0], 90), anchor="start", offset=20)
 
 
 def advise(
@@ -328,7 +294,16 @@ class _Found:
             linux=linux_lines(self.today) if is_change else (),
             sentences=tuple(sentences),
             goal_us=self.question.goal_us,
+            runner_up=self.runner_up or "",
         )
+
+    @property
+    def runner_up(self) -> str | None:
+        """Returns the best of today's other compositions that keep the goal, if there is one."""
+        if self.today == USUAL:
+            return None
+        others = [name for name in self._kept_today() if name != self.today]
+        return self.group.best(others, USUAL)
 
     @property
     def service(self) -> str:
@@ -395,10 +370,7 @@ class _Found:
         return [f"{line}."]
 
     def _runner_up(self) -> list[str]:
-        if self.today == USUAL:
-            return []
-        others = [name for name in self._kept_today() if name != self.today]
-        name = self.group.best(others, USUAL)
+        name = self.runner_up
         if name is None:
             return []
         cost = cost_of(self.group, name, self.today)

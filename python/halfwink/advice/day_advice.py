@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -102,47 +103,10 @@ class DayAdvice:
         """Draws the day: load, watts of the fleet, 99th percentile."""
         import altair as alt
 
-        some = f"{self.asleep or self.today}, some servers asleep"
-        names = {USUAL: USUAL, "today": self.today, "asleep": some}
-        scale = alt.Scale(domain=list(dict.fromkeys(names.values())), range=_COLOURS)
-        x = alt.X("hours:Q", title="hours", scale=alt.Scale(nice=False))
+        from halfwink.report.advice_charts import along_day
 
-        def lines(what: str, title: str) -> alt.LayerChart:
-            columns = {f"{key}_{what}": name for key, name in names.items()}
-            data = self.steps.select("hours", *columns).rename(columns)
-            # The last step ends where the day does.
-            step = data["hours"][1] - data["hours"][0]
-            end = data.tail(1).with_columns(pl.col("hours") + step)
-            data = pl.concat([data, end]).unpivot(index="hours")
-            drawn = alt.Chart(data).mark_line(interpolate="step-after", strokeWidth=1.5)
-            y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=what == "load_pct"))
-            colour = alt.Color("variable:N", title=None, scale=scale)
-            dash = alt.StrokeDash("variable:N", title=None, scale=alt.Scale(domain=scale["domain"]))
-            layers: list[alt.Chart] = [drawn.encode(x=x, y=y, color=colour, strokeDash=dash)]
-            if what == "p99_us" and self.goal_us is not None:
-                goal = alt.Chart(pl.DataFrame({"value": [self.goal_us], "hours": [0.0]}))
-                layers.append(goal.mark_rule(color="#7a7a7a", size=2).encode(y="value:Q"))
-                text = goal.mark_text(align="left", dx=4, dy=-7, text="goal", color="#7a7a7a")
-                layers.append(text.encode(x=x, y="value:Q"))
-            panel = alt.layer(*layers).properties(width=560, height=150)
-            assert isinstance(panel, alt.LayerChart)
-            return panel
-
-        panels = [
-            lines("load_pct", "load of a server awake (%)"),
-            lines("fleet_kw", "fleet (kW), modelled"),
-            lines("p99_us", "p99 (us), modelled"),
-        ]
-        run = self.results.runs.row(0, named=True)
-        service = run["workload"].partition("@")[0].rpartition("/")[2]
-        title = f"{service} on {run['machine']}, along the day"
-        drawn = alt.vconcat(*panels).properties(title=title)
-        assert isinstance(drawn, alt.VConcatChart)
-        return drawn
-
-
-#: Okabe and Ito, "Color universal design" (2008).
-_COLOURS = ["#7a7a7a", "#0072b2", "#e69f00"]
+        title = alt.Title(wrap(self.sentences[0], 90), anchor="start")
+        return along_day(self).properties(title=title)
 
 
 def advise_day(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,21 +15,18 @@ from halfwink.advice.composition_search import REPORTED
 from halfwink.advice.day_advice import DayAdvice
 from halfwink.advice.fleet_day import SLEEP_W, WAKE_S
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
-from halfwink.cli.console import (
-    check_plot,
-    print_sentences,
-    print_table,
-    print_tables,
-    save_chart,
-    say,
-)
 from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_sentences, print_table, print_tables, say
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.files import place
 from halfwink.models.response_times import time_us
 from halfwink.results.summary import fixed
 from halfwink.runs.executors import executor_named
+
+if TYPE_CHECKING:
+    from halfwink.report.figures import Figure
 
 #: Compositions in the table.
 SHOWN = 12
@@ -72,7 +69,7 @@ def advise(
     setting: Setting = None,
     requests: int | None = None,
     commit: Annotated[Path | None, Parameter(name="--commit")] = None,
-    plot: Annotated[Path | None, Parameter(name="--plot")] = None,
+    figure: FigureOptions = NO_FIGURE,
     executor: str = "local",
     out: OutFolder = None,
     json: Json = False,
@@ -109,9 +106,6 @@ def advise(
     commit
         Write to this file what meters should show, with the time and a digest, for `halfwink
         verify`.
-    plot
-        Draw all compositions that were played: energy against p99; with --day the day (.html, .svg,
-        .png).
     executor
         local, local:WORKERS, dask, or dask://HOST:PORT.
     out
@@ -121,8 +115,7 @@ def advise(
     quiet
         No progress, no messages.
     """
-    if plot is not None:
-        check_plot(plot)
+    figure.check()
     if day.day is None and day != DayOptions():
         raise HalfwinkError("--sleep-w, --wake-s, --reply-kb: expected --day with them")
     if commit is not None and day.day is not None:
@@ -177,9 +170,16 @@ def advise(
     say(f"runs: {folder}", quiet=quiet)
     if commit is not None and isinstance(found, Advice):
         say(f"prediction: {commit}, sha256 {found.commit(commit)}", quiet=quiet)
-    if plot is not None:
-        save_chart(found.chart(), plot, quiet=quiet)
+    if figure.plot is not None:
+        save(_figure(found), figure, quiet=quiet)
     return 0
+
+
+def _figure(found: Advice | DayAdvice) -> Figure:
+    """Returns power against latency of all compositions, or the day, for print."""
+    from halfwink.report.advice_charts import compositions_figure, day_figure
+
+    return day_figure(found) if isinstance(found, DayAdvice) else compositions_figure(found)
 
 
 def _peak(load: str) -> float:
@@ -275,6 +275,7 @@ def _print_advice(found: Advice) -> None:
         "goal_p99_us": found.goal_us,
         "today": found.today,
         "best": found.best,
+        "runner_up": found.runner_up,
         "keeps_goal": found.keeps_goal,
         "linux": list(found.linux),
     }

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_tables
+from halfwink.cli.console import print_frame, print_sentences, print_tables
 from halfwink.cli.fabric_advice import advise
 from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
@@ -126,6 +126,7 @@ def schedule(
     night_us: float = 11.5,
     shortest_us: float = 61.0,
     gbps: float = 10.0,
+    figure: FigureOptions = NO_FIGURE,
     json: Json = False,
 ) -> int:
     """Plan a week of circuits for a demand: the receiver of each sender on each day.
@@ -147,6 +148,7 @@ def schedule(
     json
         Print one JSON document.
     """
+    figure.check()
     found = circuits.circuit_schedule(
         demand,
         scheduler=scheduler,
@@ -156,15 +158,17 @@ def schedule(
         gbps=gbps,
     )
     facts = dict(found.facts.iter_rows())
+    if figure.plot is not None:
+        from halfwink.report.figures import Figure, modelled
+
+        caption = modelled(f"{found.answer()}; {scheduler}, for {demand.name}.")
+        save(Figure(lambda size, _font, _columns: found.drawn(size), caption), figure)
     if json:
         print_tables("circuits schedule", {"week": found.week}, facts)
         return 0
     print_frame(found.week.with_columns(_cut(pl.col("circuits"))))
-    stdout.print(
-        f"[dim]{facts['slots']:.0f} days of {facts['hosts']:.0f} hosts in "
-        f"{facts['week_us']:.1f} us, {facts['duty_pct']:.1f} % of it day; "
-        "all circuits: --json[/dim]"
-    )
+    stdout.print()
+    print_sentences([f"{found.answer()}. All circuits: --json"])
     return 0
 
 

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from halfwink.cli.fitting import fit, folded, least, narrowed
 from halfwink.errors import HalfwinkError
-from halfwink.files import check_drawing
 from halfwink.schemas import VERSION, filled
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from halfwink.runs import batch
     from halfwink.schemas.tables import Rows
 
-#: Endings of files that charts are drawn into.
-PLOTS = (".html", ".svg", ".png", ".pdf", ".json")
 #: A chart in the page that Altair writes.
 SPEC = re.compile(r"(?m)^\s*(?:var|const|let) spec = .*$")
 #: Texts that spreadsheets compute, but for numbers.
@@ -98,31 +95,8 @@ def claim(out: Path | None, default: Path, *, quiet: bool = False) -> Path:
     return path
 
 
-def save_chart(chart: Any, path: Path, *, quiet: bool = False) -> None:
-    """Draws a chart into a file of a kind that charts can have, and says where.
-
-    Raises:
-        HalfwinkError: the file cannot be written, or not in this format.
-    """
-    check_plot(path)
-    claim(path, path, quiet=quiet)
-    try:
-        draw_chart(chart, path)
-    except (OSError, ValueError) as error:
-        raise HalfwinkError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    say(f"chart: {path}", quiet=quiet)
-
-
-def check_plot(path: Path) -> None:
-    """Checks that a chart can be drawn into a file of this name, before anything is played."""
-    check_drawing(path, PLOTS)
-
-
 def draw_chart(chart: Any, path: Path) -> None:
-    """Writes a chart; names in a page cannot end or open its script. Raises OSError, ValueError."""
-    if path.suffix != ".html":
-        chart.save(str(path))
-        return
+    """Writes a chart as a page; names cannot end or open its script. Raises OSError."""
     # Altair writes the chart as one line of its page's script, and keeps `<` of names as it is.
     page = SPEC.sub(lambda found: found[0].replace("<", "\\u003c"), chart.to_html(inline=True))
     path.write_text(page)

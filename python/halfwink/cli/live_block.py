@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from halfwink.cli.console import complain, parted, print_table, print_tables, put_json, say
 from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
-from halfwink.live import block_advice
+from halfwink.live import block_advice, served
 from halfwink.live.block import Block, Device
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -20,6 +20,7 @@ Flag = Annotated[bool, Parameter(negative="")]
 def block(
     description: Path | None = None,
     *,
+    check: Flag = False,
     unix: Path | None = None,
     tcp: str | None = None,
     vhost: Path | None = None,
@@ -60,6 +61,8 @@ def block(
     ----------
     description
         TOML file with the settings of the device, instead of the options for them.
+    check
+        Check the description, say what is wrong with it, and end.
     unix
         Listen at this Unix socket.
     tcp
@@ -138,6 +141,11 @@ def block(
         return _advise(Asked(cpus, iops, report, load, latency_us, ignore), json)
     if iops is not None or report is not None or load is not None:
         raise HalfwinkError("--iops, --report and --load go with --advise")
+    if check:
+        if description is None:
+            raise HalfwinkError("--check: expected a description (TOML)")
+        say(served.check("block", description), quiet=quiet)
+        return 0
     device = Device(
         ublk=None if ublk is None else (ublk or ["any"])[0],
         unix=unix,

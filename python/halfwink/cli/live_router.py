@@ -12,6 +12,7 @@ from rich.table import Table
 from halfwink.cli.console import print_frame, print_table, print_tables, say
 from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
 from halfwink.errors import HalfwinkError
+from halfwink.live import served
 from halfwink.live.program import ledger_frame
 from halfwink.live.router import STATES, LiveRouter
 from halfwink.live.router import costs as measured
@@ -44,6 +45,7 @@ def costs(
 def router(
     description: Path,
     *,
+    check: Annotated[bool, Parameter(negative="")] = False,
     wishes: Wishes = NO_WISHES,
 ) -> int:
     """Forward packets between interfaces of this machine, by as few cores as carry them.
@@ -55,9 +57,15 @@ def router(
     ----------
     description
         TOML file: ports, routes, application, policy.
+    check
+        Check the description, say what is wrong with it, and end.
     wishes
         Options that all live programs share.
     """
+
+    if check:
+        say(served.check("router", description), quiet=wishes.quiet)
+        return 0
 
     def begin(log: Path | None) -> LiveRouter:
         return LiveRouter(description, log=log)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.console import Group
 from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_table, say
 from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
+from halfwink.live import served
 from halfwink.live.program import ledger_frame
 from halfwink.live.steer import LiveSteer
 
@@ -28,6 +30,7 @@ COUNTS = (
 def steer(
     description: Path,
     *,
+    check: Annotated[bool, Parameter(negative="")] = False,
     wishes: Wishes = NO_WISHES,
 ) -> int:
     """Steer HTTP requests, or TCP connections, to two or more servers, which may sleep.
@@ -40,9 +43,15 @@ def steer(
     ----------
     description
         TOML file: where to listen, machines and how they sleep, policy, limits.
+    check
+        Check the description, say what is wrong with it, and end.
     wishes
         Options that all live programs share.
     """
+
+    if check:
+        say(served.check("steer", description), quiet=wishes.quiet)
+        return 0
 
     def begin(log: Path | None) -> LiveSteer:
         made = LiveSteer(description, log=log)

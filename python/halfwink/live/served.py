@@ -10,14 +10,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from types import FrameType, TracebackType
 from typing import Any, Self, TextIO
 
 from halfwink import installed
+from halfwink.checked import checked
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.library import root
 
 #: Longest that a program may take to end, in seconds.
 PATIENCE_S = 60.0
@@ -35,6 +37,47 @@ def program(name: str) -> Path:
     if found is None:
         raise HalfwinkError(installed.missing(f"the program {name}"))
     return found
+
+
+#: Programs that take a description.
+PROGRAMS = ("router", "steer", "block", "preheat")
+
+
+@checked
+def check(which: str, description: Path | str) -> str:
+    """Checks a description as the program does before it serves: all of it, and what it names on
+    this machine. Nothing is served.
+
+    Args:
+        which: ``router``, ``steer``, ``block`` or ``preheat``.
+        description: path of the description (TOML).
+
+    Returns:
+        The program's line on a good description: ``FILE: well``.
+
+    Raises:
+        HalfwinkError: the description is wrong, or the program was not built; the program's line.
+        RunError: the machine does not allow the check; likewise.
+    """
+    if which not in PROGRAMS:
+        raise HalfwinkError(f"program `{which}`: expected one of {', '.join(PROGRAMS)}")
+    name = f"halfwink-{which}"
+    words = [str(program(name)), "--library", str(root()), "--config", str(description), "--check"]
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+    )
+    lines = [line.removeprefix(f"{name}: ") for line in done.stderr.splitlines() if line]
+    if done.returncode == 0:
+        return lines[-1]
+    raise failure(name, done.returncode, lines)
+
+
+def failure(name: str, status: int, said: Sequence[str]) -> HalfwinkError | RunError:
+    """Returns the error of a program that ended with this status, by the lines that it printed."""
+    # Clap adds lines about usage, which are no news.
+    lines = said or [f"{name} ended with status {status}"]
+    text = (lines[0] if status == 2 else lines[-1]).removeprefix("error: ")
+    return HalfwinkError(text) if status == 2 else RunError(text)
 
 
 def described(settings: Mapping[str, object]) -> str:
@@ -232,10 +275,7 @@ class Served:
         try:
             if status == 0:
                 return json.loads(self._report.read_text())
-            # What clap adds about usage is no news.
-            said = self.said or [f"{self.name} ended with status {status}"]
-            text = (said[0] if status == 2 else said[-1]).removeprefix("error: ")
-            raise HalfwinkError(text) if status == 2 else RunError(text)
+            raise failure(self.name, status, self.said)
         finally:
             self._close()
 

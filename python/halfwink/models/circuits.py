@@ -9,6 +9,7 @@ found.chart().save("saved.html")
 
 week = circuit_schedule("demand.csv")
 week.week  # slots: length of a day, pairs of racks that are joined
+week.chart().save("week.html")
 """
 
 from __future__ import annotations
@@ -122,6 +123,98 @@ class Schedule(Frames):
 
     week: pl.DataFrame
     facts: pl.DataFrame
+
+    def circuits(self) -> pl.DataFrame:
+        """Returns a row for each circuit: ``slot``, ``sender`` and ``receiver`` (numbers from 0),
+        and the time in which it is up, ``begin_us`` and ``end_us``, in microseconds from the begin
+        of the week. Each slot begins with its night, in which the switch reconfigures."""
+        facts = dict(self.facts.iter_rows())
+        # All nights are as long.
+        night_us = (facts["week_us"] - facts["days_us"]) / max(1.0, facts["slots"])
+        ends = (pl.col("day_us") + night_us).cum_sum()
+        pair = pl.col("circuits").str.split(">").list
+        return (
+            self.week.with_columns(ends.alias("end_us"))
+            .with_columns((pl.col("end_us") - pl.col("day_us")).alias("begin_us"))
+            .with_columns(pl.col("circuits").str.split(" "))
+            .explode("circuits")
+            .select(
+                "slot",
+                pair.get(0).cast(pl.Int64).alias("sender"),
+                pair.get(1).cast(pl.Int64).alias("receiver"),
+                "begin_us",
+                "end_us",
+            )
+        )
+
+    def answer(self) -> str:
+        """Returns in a sentence how the week is divided, and what the circuits of a sender get."""
+        facts = dict(self.facts.iter_rows())
+        shares = (
+            self.circuits()
+            .group_by("sender", "receiver")
+            .agg((pl.col("end_us") - pl.col("begin_us")).sum() * 100 / facts["week_us"])["end_us"]
+        )
+        low, high = shares.min(), shares.max()
+        days = "1 day" if facts["slots"] == 1 else f"{facts['slots']:.0f} days"
+        line = f"{days} of {facts['hosts']:.0f} hosts in {facts['week_us']:.1f} us, "
+        line += f"{facts['duty_pct']:.1f} % of it day"
+        if low is None or high is None:
+            return line
+        told = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+        return f"{line}; a circuit is up for {told} % of the week"
+
+    def chart(self) -> alt.Chart:
+        """Draws the week: the receiver of each sender over time.
+
+        Raises:
+            HalfwinkError: the week has no circuit.
+        """
+        import altair as alt
+
+        return self.drawn((560, 320)).properties(
+            title=alt.TitleParams(wrap(self.answer(), 80), anchor="start")
+        )
+
+    def drawn(self, size: tuple[int, int]) -> alt.Chart:
+        """Draws the same without its title, in so many pixels of width and height.
+
+        Raises:
+            HalfwinkError: the week has no circuit.
+        """
+        import altair as alt
+
+        from halfwink.report.palette import MANY_PARTS
+
+        circuits = self.circuits()
+        if circuits.is_empty():
+            raise HalfwinkError("nothing to draw: the week has no circuit")
+        receivers = circuits["receiver"].unique().sort().to_list()
+        is_few = len(receivers) <= len(MANY_PARTS)
+        named = alt.Color(
+            "receiver:N",
+            title="receiver",
+            scale=alt.Scale(domain=receivers, range=list(MANY_PARTS[: len(receivers)])),
+        )
+        # Of many receivers no two neighbours can be told apart: the order of their colours shows
+        # how the circuits move on.
+        ordered = alt.Color("receiver:Q", title="receiver", scale=alt.Scale(scheme="viridis"))
+        return (
+            alt.Chart(circuits)
+            .mark_bar()
+            .encode(
+                x=alt.X(
+                    "begin_us:Q",
+                    title="time in the week (us); gaps: nights",
+                    scale=alt.Scale(nice=False),
+                ),
+                x2="end_us:Q",
+                y=alt.Y("sender:O", title="sender", scale=alt.Scale(paddingInner=0.1)),
+                color=named if is_few else ordered,
+                tooltip=[alt.Tooltip(name) for name in circuits.columns],
+            )
+            .properties(width=size[0], height=size[1])
+        )
 
 
 def circuit_schedule(

@@ -8,9 +8,12 @@ import marshal
 import sys
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TypeAlias, TypeGuard
+from weakref import WeakKeyDictionary
 
 from halfwink import inputs
 from halfwink.errors import HalfwinkError
@@ -27,6 +30,10 @@ Technique: TypeAlias = "str | AnyPolicy | type[AnyPolicy]"
 
 #: Classes that were handed over, by their names as techniques. A later one of a name replaces it.
 _given: dict[str, type[AnyPolicy]] = {}
+#: Module of what a program itself, a notebook or a prompt defines.
+MAIN = "__main__"
+#: Digest and file, where they were defined, of classes that came to this process by their code.
+_travelled: WeakKeyDictionary[type, tuple[str, str | None]] = WeakKeyDictionary()
 #: Held while a file runs: another thread shall not find half of its names.
 _running = threading.RLock()
 
@@ -75,12 +82,64 @@ def is_policy(value: object) -> TypeGuard[type[AnyPolicy]]:
     return isinstance(value, type) and issubclass(value, Policy) and hasattr(value, "family")
 
 
-def given(technique: str) -> list[type[AnyPolicy]]:
-    """Returns the classes that a technique names: what travels with a job to other processes."""
+@dataclass(frozen=True)
+class Code:
+    """A class that travels by its code, since other processes cannot import it.
+
+    Attributes:
+        pickled: the class as cloudpickle writes it.
+        digest: digest of its content.
+        file: the file that it was defined in; None if it was in none.
+    """
+
+    pickled: bytes
+    digest: str
+    file: str | None
+
+
+def given(technique: str) -> list[type[AnyPolicy] | Code]:
+    """Returns the classes that a technique names: what travels with a job to other processes.
+
+    Raises:
+        HalfwinkError: other processes can neither import a class nor be sent its code.
+    """
     if CLASS not in technique:
         return []
     parts = (part.partition(":")[0].partition("@")[0] for part in technique.split("+"))
-    return [_given[part] for part in parts if part in _given]
+    return [_sent(_given[part]) for part in parts if part in _given]
+
+
+def arrived(sent: Iterable[type[AnyPolicy] | Code]) -> None:
+    """Makes classes that travelled with a job known in this process."""
+    for one in sent:
+        if not isinstance(one, Code):
+            named(one)
+            continue
+        policy = import_module("cloudpickle").loads(one.pickled)
+        # The file may not be here, and the content decided about what is kept of its runs.
+        _travelled[policy] = one.digest, one.file
+        named(policy)
+
+
+def _sent(policy: type[AnyPolicy]) -> type[AnyPolicy] | Code:
+    """Returns a class as it travels: by its name where that can be imported, else by its code."""
+    is_local = "<locals>" in policy.__qualname__
+    if policy.__module__ != MAIN and not is_local:
+        return policy
+    try:
+        pickler = import_module("cloudpickle")
+    except ImportError:
+        # Processes that Python starts run the file of the main program again, and find it there.
+        main = getattr(sys.modules[MAIN], "__file__", None)
+        if not is_local and main is not None and Path(main).is_file():
+            return policy
+        where = "inside a function" if is_local else "in a notebook or a prompt"
+        raise HalfwinkError(
+            f"class {policy.__name__}: it was defined {where}, where processes of a pool cannot "
+            "import it; put it into a module, or run: pip install cloudpickle"
+        ) from None
+    digest, file = _travelled.get(policy) or (_digest_of(policy), _file_of(policy))
+    return Code(pickler.dumps(policy), digest, file)
 
 
 def find(name: str, digest: str) -> tuple[str, str, type[AnyPolicy]]:
@@ -178,15 +237,25 @@ def said_by(error: BaseException, policy: type) -> str:
 
 def _file_of(policy: type) -> str | None:
     """Returns the file in which a class was defined; None if it was not in a file."""
+    if policy in _travelled:
+        return _travelled[policy][1]
     try:
-        return inspect.getsourcefile(policy)
+        file = inspect.getsourcefile(policy)
     except (TypeError, OSError):
-        return None
+        file = None
+    # A class of another process' main program names this one's as its module.
+    functions = map(inspect.unwrap, filter(inspect.isfunction, vars(policy).values()))
+    files = [function.__code__.co_filename for function in functions]
+    if not files or file in files:
+        return file
+    return files[0] if Path(files[0]).is_file() else None
 
 
 def _digest_of(policy: type) -> str:
     """Returns the digest of a class that was handed over: of its whole file, since what it calls
     may stand there, or else of its own code."""
+    if policy in _travelled:
+        return _travelled[policy][0]
     path = _file_of(policy)
     if path is not None and Path(path).is_file():
         return _digest(Path(path).read_bytes() + policy.__qualname__.encode())

@@ -7,11 +7,12 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -291,6 +292,11 @@ class Pool:
         """Describes the failure of a job that neither ended nor was stopped from here."""
         if isinstance(error, CancelledError | asyncio.CancelledError):
             return f"it gave up a job: {error or 'cancelled'}"
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        if isinstance(error, BrokenExecutor) and main is not None and not Path(main).is_file():
+            return (
+                f"its processes run the main program again, and {main} is no file; save it as one"
+            )
         return f"{type(error).__name__}: {error}"
 
 
@@ -352,6 +358,9 @@ class Dask(Pool):
                     logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         except (OSError, ValueError) as error:
             raise HalfwinkError(f"executor dask: {address}: {error}") from error
+        except RuntimeError as error:
+            line = f"executor dask: {error} A program that starts a cluster is a file, and does so"
+            raise HalfwinkError(f'{line} under `if __name__ == "__main__":`') from error
 
     @property
     def name(self) -> str:

@@ -30,6 +30,9 @@ TABLES = {
             best=TEXT.called(
                 "Composition with the least energy of all that keep the goal, whatever it needs."
             ),
+            runner_up=TEXT.called(
+                "Best of the other compositions of today that keep the goal; empty if none."
+            ),
             keeps_goal=FLAG.called("Whether today keeps the goal."),
             linux=TEXT.listed(),
         ),
