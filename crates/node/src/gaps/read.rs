@@ -10,6 +10,8 @@
 
 use std::io::{self, BufRead};
 
+use halfwink_engine::LineError;
+use halfwink_inputs::{look, Family, Share, MOST_BAD};
 use halfwink_units::Time;
 use memchr::memmem::Finder;
 
@@ -21,6 +23,8 @@ const EXIT: u64 = u32::MAX as u64;
 const LONGEST_LINE: usize = 1 << 16;
 /// Longest recording, in nanoseconds: about a hundred days, which picoseconds hold.
 const LONGEST_NS: u64 = 9_000_000_000_000_000;
+/// Bytes that tell what another file is.
+const LOOKED_AT: usize = 1 << 14;
 /// CPUs of a recording at most.
 const MOST_CPUS: u64 = 65_536;
 
@@ -33,6 +37,18 @@ pub enum ReadError {
     /// The file has no gaps.
     #[error("{0}")]
     Empty(String),
+    /// More lines cannot be read than may be left out.
+    #[error(
+        "{bad} of {lines} lines are bad, expected at most {MOST_BAD} %; the first one, {first}"
+    )]
+    TooMany {
+        /// Lines that cannot be read.
+        bad: u64,
+        /// Lines with an idle time or an event of one.
+        lines: u64,
+        /// The first of them.
+        first: LineError,
+    },
     /// The table's first line or a time is not as expected.
     #[error("line {line}: {message}")]
     Line {
@@ -64,6 +80,9 @@ fn read_lines(input: &mut dyn BufRead) -> Result<Recording, ReadError> {
         };
         if buffer.is_empty() {
             break;
+        }
+        if reader.head.is_empty() {
+            reader.head.extend_from_slice(&buffer[..buffer.len().min(LOOKED_AT)]);
         }
         let (read, mut rest) = (buffer.len(), buffer);
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -163,6 +182,8 @@ struct Columns {
 #[derive(Default)]
 struct Reader {
     words: Words,
+    /// First bytes, which tell what another file is.
+    head: Vec<u8>,
     line: u64,
     format: Option<&'static str>,
     columns: Option<Columns>,
@@ -175,6 +196,7 @@ struct Reader {
     kernel: Option<[u64; 2]>,
     other: u64,
     bad: u64,
+    first_bad: Option<LineError>,
     lost: u64,
     broken: u64,
     cut: u64,
@@ -198,7 +220,7 @@ impl Reader {
             if let Some(fields) = rest.strip_prefix(b":") {
                 self.events += 1;
                 if self.idle(&line[..at], fields).is_none() {
-                    self.bad += 1;
+                    self.bad(line, "a time as 12.345678, state= and cpu_id=");
                 }
                 return Ok(());
             }
@@ -293,7 +315,8 @@ impl Reader {
         } else if memchr::memmem::find(fields, b"type=above").is_some() {
             *above += 1;
         } else {
-            self.bad += 1;
+            self.events += 1;
+            self.bad(fields, "type=below or type=above");
         }
     }
 
@@ -337,8 +360,15 @@ impl Reader {
         }
         self.events += 1;
         if self.gap_of_row(columns, line).is_none() {
-            self.bad += 1;
+            self.bad(line, "a CPU, and a begin before its end");
         }
+    }
+
+    /// Counts a line that cannot be read, and keeps the first one.
+    fn bad(&mut self, line: &[u8], expected: &'static str) {
+        self.bad += 1;
+        let number = self.line;
+        self.first_bad.get_or_insert_with(|| LineError::new(number, line, expected));
     }
 
     fn gap_of_row(&mut self, columns: &Columns, line: &[u8]) -> Option<()> {
@@ -376,6 +406,31 @@ impl Reader {
         Some(since)
     }
 
+    /// Says why the file has no gap.
+    fn nothing(&self) -> String {
+        let other = look(&self.head, Family::Idle).filter(|_| self.columns.is_none());
+        match (self.events, other) {
+            (0, Some(other)) => other.to_string(),
+            _ if self.columns.is_some() && self.bad == 0 => {
+                "the table of idle times has no rows: no CPU was idle".to_owned()
+            }
+            (0, _) if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
+                CPU was idle, or that event was not recorded"
+                .to_owned(),
+            (0, _) => format!(
+                "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
+                 script, trace-cmd report, ftrace, idlestat), or a table with the columns \
+                 cpu,begin_us,end_us",
+                self.line
+            ),
+            (events, _) => format!(
+                "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
+                 which cannot be read: {}; times are expected as seconds, 12.345678)",
+                self.bad
+            ),
+        }
+    }
+
     fn finish(mut self) -> Result<Recording, ReadError> {
         let is_open = |(_, open): &&(u32, Open)| open.entered.is_some();
         self.cut += self.cpus.all.iter().filter(is_open).count() as u64;
@@ -388,28 +443,16 @@ impl Reader {
         };
         // CPUs without a gap, too: while they run, not all are idle.
         self.cpus.all.sort_unstable_by_key(|(number, _)| *number);
-        let cpus: Vec<Cpu> = self.cpus.all.into_iter().map(cpu).collect();
+        let cpus = std::mem::take(&mut self.cpus.all);
+        let cpus: Vec<Cpu> = cpus.into_iter().map(cpu).collect();
         if cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
-            let message = match self.events {
-                _ if self.columns.is_some() && self.bad == 0 => {
-                    "the table of idle times has no rows: no CPU was idle".to_owned()
-                }
-                0 if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
-                    CPU was idle, or that event was not recorded"
-                    .to_owned(),
-                0 => format!(
-                    "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
-                     script, trace-cmd report, ftrace, idlestat), or a table with the columns \
-                     cpu,begin_us,end_us",
-                    self.line
-                ),
-                events => format!(
-                    "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
-                     which cannot be read: {}; times are expected as seconds, 12.345678)",
-                    self.bad
-                ),
-            };
-            return Err(ReadError::Empty(message));
+            return Err(ReadError::Empty(self.nothing()));
+        }
+        if let Some(first) = self.first_bad.take() {
+            let (bad, lines) = (self.bad, self.events);
+            if !Share::default().accepts(bad, lines) {
+                return Err(ReadError::TooMany { bad, lines, first });
+            }
         }
         Ok(Recording {
             format: self.format.unwrap_or("ftrace"),
@@ -472,7 +515,13 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
 fn stamp(before: &[u8]) -> Option<u64> {
     let before =
         before.strip_suffix(b"power:").or(before.strip_suffix(b"sched:")).unwrap_or(before);
-    let before = before.trim_ascii_end().strip_suffix(b":")?;
+    let mut before = before.trim_ascii_end();
+    // With the field `period` its number stands between time and event.
+    if before.last().is_some_and(u8::is_ascii_digit) {
+        let end = before.iter().rposition(|byte| !byte.is_ascii_digit())? + 1;
+        before = before[..end].trim_ascii_end();
+    }
+    let before = before.strip_suffix(b":")?;
     let from = before.iter().rposition(|b| !b.is_ascii_digit() && *b != b'.')? + 1;
     let stamp = &before[from..];
     let point = stamp.iter().position(|&byte| byte == b'.')?;
