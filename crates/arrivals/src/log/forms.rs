@@ -380,6 +380,8 @@ struct Fields {
     time: Option<usize>,
     bytes: Option<usize>,
     took: Option<usize>,
+    /// Number of fields.
+    all: usize,
 }
 
 impl Fields {
@@ -392,6 +394,7 @@ impl Fields {
                 time: place("time"),
                 bytes: place("sc-bytes").or(place("x-edge-response-bytes")).or(place("bytes")),
                 took: place("time-taken"),
+                all: names.len(),
             };
             return self.time.map(|_| Seen::Comment);
         }
@@ -399,6 +402,10 @@ impl Fields {
             return Some(Seen::Comment);
         }
         let fields: Vec<&[u8]> = words(line).collect();
+        // An empty field is written as `-`: of a line that has fewer the others are not in place.
+        if fields.len() < self.all {
+            return None;
+        }
         let field = |at: Option<usize>| fields.get(at?).copied();
         let time = text(field(self.time)?)?;
         let when = match field(self.date) {

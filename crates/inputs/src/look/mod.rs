@@ -25,6 +25,8 @@ pub enum Family {
     Instructions,
     /// Frames of a network.
     Frames,
+    /// Descriptions of machines and workloads.
+    Descriptions,
 }
 
 /// A format that the asking reader does not take.
@@ -60,10 +62,13 @@ const READ: &str = "";
 #[must_use]
 pub fn look(head: &[u8], family: Family) -> Option<Other> {
     let head = Head::of(head);
-    let row = rows::ROWS.iter().chain(other_tools::ROWS).find(|row| (row.is)(&head))?;
-    let own = row.steps.iter().find(|(of, _)| *of == family);
-    let how = own.map_or(row.how, |(_, how)| how);
-    (how != READ).then_some(Other { what: row.what, how })
+    let step = |row: &Row| {
+        let own = row.steps.iter().find(|(of, _)| *of == family);
+        own.map_or(row.how, |(_, how)| how)
+    };
+    let mut rows = rows::ROWS.iter().chain(other_tools::ROWS);
+    let row = rows.find(|row| step(row) != READ && (row.is)(&head))?;
+    Some(Other { what: row.what, how: step(row) })
 }
 
 /// Returns whether the first bytes of a file are printable text; not if there are none.

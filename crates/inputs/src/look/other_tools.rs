@@ -314,7 +314,8 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         what: "a metric of CloudWatch",
         is: |head| head.is_object() && head.within("\"Datapoints\""),
-        how: "`jq -r '\"period,count\",(.Datapoints|sort_by(.Timestamp)[]|[.Timestamp,.Sum]|@csv)' \
+        how:
+            "`jq -r '\"period,count\",(.Datapoints|sort_by(.Timestamp)[]|[.Timestamp,.Sum]|@csv)' \
               FILE > counts.csv` writes a table",
         steps: &[],
     },

@@ -14,7 +14,7 @@ mod iolog;
 mod table;
 mod text;
 
-use halfwink_inputs::{look, Account, Family};
+use halfwink_inputs::{look, no_long_line, Account, Family};
 
 pub use events::{Request, Trace};
 pub use fio::{Job, Jobs};
@@ -164,6 +164,7 @@ impl Load {
             whole(other.map_or_else(|| text::EXPECTED.to_owned(), |other| other.to_string()))
         };
         let text = std::str::from_utf8(&first.bytes).map_err(|_| other())?;
+        no_long_line(&first.bytes).map_err(whole)?;
         if text.starts_with("fio version") {
             return iolog::read(first, text);
         }

@@ -42,11 +42,14 @@ fn product(rest: &mut &str, number: &impl Fn(&str) -> Option<f64>, depth: u32) -
 }
 
 fn factor(rest: &mut &str, number: &impl Fn(&str) -> Option<f64>, depth: u32) -> Option<f64> {
+    if depth > DEEPEST {
+        return None;
+    }
     if take(rest, &['-']).is_some() {
-        return factor(rest, number, depth + 1).filter(|_| depth < DEEPEST).map(|found| -found);
+        return factor(rest, number, depth + 1).map(|found| -found);
     }
     if take(rest, &['(']).is_some() {
-        let found = if depth < DEEPEST { sum(rest, number, depth + 1)? } else { return None };
+        let found = sum(rest, number, depth + 1)?;
         return take(rest, &[')']).map(|_| found);
     }
     let text = rest.trim_start();
