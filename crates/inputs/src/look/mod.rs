@@ -11,17 +11,17 @@ use self::head::Head;
 /// A family of inputs, whose reader asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Logs of requests.
+    /// Logs of requests to servers and proxies.
     Requests,
-    /// Requests by time.
+    /// Numbers or rates of requests by time.
     Counts,
-    /// Block I/Os.
+    /// Block I/Os: jobs and traces of them.
     Blocks,
     /// Flows between servers, or matrices of what they send.
     Flows,
     /// Idle times of CPUs.
     Idle,
-    /// Traces of instructions.
+    /// Traces of instructions that programs execute.
     Instructions,
     /// Frames of a network.
     Frames,

@@ -22,8 +22,10 @@ macro_rules! numbered {
     };
 }
 
-/// In the order in which they are asked.
+/// Rows are tried in this order; the first that knows a file names it.
 pub(super) const ROWS: &[Row] = &[
+    // Traces of these tools lack what a core is played with: registers, lengths or encodings. The
+    // program itself is there where they were made, so that recording it is the step.
     Row {
         what: "a trace of valgrind's lackey",
         is: |head| {
@@ -92,6 +94,7 @@ pub(super) const ROWS: &[Row] = &[
         how: RECORDS,
         steps: &[],
     },
+    // `sort` first: nfdump writes a flow at its end, and begins must not be before the first one.
     Row {
         what: "a table of flows by nfdump, with addresses for servers",
         is: |head| head.is(b"ts,te,td,sa,da,"),
@@ -113,6 +116,7 @@ pub(super) const ROWS: &[Row] = &[
         how: numbered!("grep -v ^# FILE | sort -n | awk -F'\\t'", "p($1,$3,$5,$10+$11)"),
         steps: &[(Requests, READ)],
     },
+    // Newer versions have a header; the second version has none, and 14 fields.
     Row {
         what: "a log of VPC flows, with addresses for servers",
         is: |head| {
@@ -131,6 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         how: numbered!("sed 1d FILE | awk -F,", "p($1,$2,$3,$4)"),
         steps: &[(Requests, READ)],
     },
+    // Frames are in the capture behind the text. For flows the text is enough: each packet is one.
     Row {
         what: "text of tcpdump",
         is: |head| {
@@ -166,6 +171,7 @@ pub(super) const ROWS: &[Row] = &[
               s/ *--/\\n/g' > jobs.fio` writes the job file that it means",
         steps: &[],
     },
+    // The table of results holds no I/O, but names the job that can be played.
     Row {
         what: "a result of fio",
         is: |head| {
@@ -211,6 +217,8 @@ pub(super) const ROWS: &[Row] = &[
         how: EACH_IO,
         steps: &[(Idle, EACH_GAP)],
     },
+    // Four numbers between commas may be a table of another family: only readers of blocks and of
+    // instructions, which take no such table, are told.
     Row {
         what: "averages of a log of fio",
         is: |head| head.first().contains(',') && head.lines().take(3).all(is_average),
@@ -231,6 +239,7 @@ pub(super) const ROWS: &[Row] = &[
         how: "`halfwink record -- PROGRAM` records the program itself",
         steps: &[(Blocks, EACH_IO), (Idle, EACH_GAP)],
     },
+    // Means over an interval say nothing of how long each idle time was, which policies hang on.
     Row {
         what: "text of vmstat, with means alone",
         is: |head| head.is(b"procs ---"),
@@ -297,6 +306,7 @@ pub(super) const ROWS: &[Row] = &[
         how: "`jq -c '.details[]' FILE > lines.json` writes a line for each request",
         steps: &[],
     },
+    // Spans begin requests: their begins are the arrivals, and children arrive at other servers.
     Row {
         what: "spans of Jaeger",
         is: |head| head.is_object() && head.within("\"traceID\"") && head.within("\"spans\""),
@@ -311,6 +321,7 @@ pub(super) const ROWS: &[Row] = &[
               /1e9)}' FILE > lines.json` writes a line for each",
         steps: &[],
     },
+    // `period,count` and not `time,value`: CloudWatch sums a period, and values would be rates.
     Row {
         what: "a metric of CloudWatch",
         is: |head| head.is_object() && head.within("\"Datapoints\""),

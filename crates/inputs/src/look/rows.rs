@@ -6,7 +6,7 @@ use super::{Row, READ};
 const PLAYS_BLOCKS: &str = "`halfwink live block --advise --load FILE` plays it";
 const AS_CSV: &str = "write it as CSV first";
 
-/// In the order in which they are asked.
+/// Rows are tried in this order; the first that knows a file names it.
 pub(super) const ROWS: &[Row] = &[
     Row {
         what: "a packet capture",
