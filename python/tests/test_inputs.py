@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import altair as alt
@@ -143,7 +144,44 @@ def test_advice_about_a_trace_leads_on(tmp_path: Path, halfwink: Halfwink):
     assert "40,000 instructions" in taken.err + taken.out
 
 
-def test_advice_about_flows_leads_on(halfwink: Halfwink):
+def test_advice_about_other_traces_leads_on(tmp_path: Path, halfwink: Halfwink):
+    entries = tomllib.loads((CORPUS / "corpus.toml").read_text())["file"]
+    others = [it["name"] for it in entries if "record -- PROGRAM" in it.get("next", "")]
+    assert len(others) >= 8
+    steps: set[str] = set()
+    for name in others:
+        # Numbers alone are of no format that `info` could name.
+        commands = ("import",) if name == "dinero.din" else ("import", "info", "check")
+        for command in commands:
+            refused = halfwink("trace", command, str(CORPUS / name))
+            assert refused.status == 2, name
+            found = re.search("this is .*: `halfwink (.*)`", refused.err)
+            assert found is not None, refused.err
+            steps.add(found[1])
+    # One step for all: it is taken once.
+    assert len(steps) == 1
+    (words,) = steps
+    out = str(tmp_path / "a.hwt")
+    command = words.replace("record", f"record -o {out}").replace("PROGRAM", "/bin/true").split()
+    done = subprocess.run(
+        [sys.executable, "-m", "halfwink", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert halfwink("trace", "info", out).status == 0
+    records = halfwink("trace", "info", str(CORPUS / "champsim.bin"))
+    step = re.search("`halfwink (trace import) FILE`", records.err)
+    assert step is not None
+    assert halfwink(*step[1].split(), str(CORPUS / "champsim.bin"), "-o", out).status == 0
+
+
+def test_advice_about_flows_leads_on(tmp_path: Path, halfwink: Halfwink):
+    listed = str(CORPUS / "nfdump.csv")
+    refused = halfwink("circuits", "advise", listed)
+    assert refused.status == 2
+    step = refused.err.partition("servers: `")[2].rpartition("`")[0].replace("FILE", listed)
+    subprocess.run(step, shell=True, check=True, cwd=tmp_path)
+    lines = (tmp_path / "flows.txt").read_text()
+    assert lines == "0 1 5000 0\n2 1 6000 1000000000\n"
     words = ("compare", str(CORPUS / "chakra-stg-numops/job.0.et"), "-w", "racks")
     refused = halfwink(*words, "-m", "opera-648", "-t", "packet-switch")
     assert refused.status == 2

@@ -8,9 +8,8 @@
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 
-use halfwink_inputs::Share;
-
 use halfwink_engine::LineError;
+use halfwink_inputs::{look, Family, Share};
 use halfwink_units::Time;
 
 pub use super::exports::Values;
@@ -86,11 +85,20 @@ impl Counts {
         if exports::begins(&head) {
             reader.by_ref().take(MOST_EXPORT).read_to_end(&mut head)?;
             if let Some(export) = exports::read(&head) {
-                return Counts::exported(export?, options);
+                let other = look(&head, Family::Counts).filter(|_| export.is_err());
+                return match other {
+                    Some(other) => Err(ReadError::Other(other.to_string())),
+                    None => Counts::exported(export?, options),
+                };
             }
         }
+        let other = look(&head, Family::Counts);
         let whole = BufReader::new(Cursor::new(head).chain(reader));
-        let mut counts = Counts::columns(whole, options.bad)?;
+        let read = Counts::columns(whole, options.bad);
+        let mut counts = match (read, other) {
+            (Err(_), Some(other)) => return Err(ReadError::Other(other.to_string())),
+            (read, _) => read?,
+        };
         if options.values == Some(Values::Rates) {
             counts.of_seconds();
         }

@@ -135,10 +135,10 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     let names: Vec<String> = cells(first, delimiter).map(|name| name.to_lowercase()).collect();
     let is = |n: usize, name: &str| names.get(n).is_some_and(|it| it == name);
     if is(0, "hashowner") && is(3, "trigger") && is(4, "1") {
-        return Some(by_minute(lines));
+        return Some(by_minute(lines, first));
     }
     if is(0, "series") && is(1, "time") && is(2, "value") {
-        return Some(table(lines, delimiter, 1, 2));
+        return Some(table(lines, delimiter, 1, 3));
     }
     // Locust's history has a row for each kind of request, and one for all of them.
     let rate = names.iter().position(|name| name == "requests/s");
@@ -207,6 +207,10 @@ fn table<'a>(
             let expected = "a time and values of a second (12.5 or 12.5 req/s)";
             ReadError::Other(format!("line {number}: found `{found}`, expected {expected}"))
         };
+        // A comma within a number would make two values of it.
+        if cells(line, delimiter).skip(end).any(|cell| !cell.is_empty()) {
+            return Err(wrong());
+        }
         let mut row = cells(line, delimiter).skip(time);
         let at_s = row.next().and_then(moment::seconds).ok_or_else(wrong)?;
         for cell in row.take(end - time) {
@@ -246,11 +250,22 @@ fn value(cell: &str) -> Option<Option<f64>> {
 }
 
 /// Azure Functions (2019): a row for each function, a column for each minute of a day.
-fn by_minute<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Export, ReadError> {
+fn by_minute<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    header: &str,
+) -> Result<Export, ReadError> {
+    let columns = header.split(',').count();
     let mut sums: Vec<f64> = Vec::new();
     let mut functions = 0_u64;
-    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+    // Days that were written behind each other have their headers between them.
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && *line != header) {
         functions += 1;
+        let found = line.split(',').count();
+        if found != columns {
+            return Err(ReadError::Other(format!(
+                "line {number}: found {found} cells, expected {columns}, as the header has"
+            )));
+        }
         for (minute, cell) in line.split(',').skip(4).enumerate() {
             let count = cell.trim().parse::<f64>().ok().filter(|it| (0.0..1e12).contains(it));
             let count = count.ok_or_else(|| {
@@ -320,6 +335,10 @@ mod tests {
         let locust = "Timestamp,User Count,Type,Name,Requests/s\n1740996000,9,GET,/,4\n\
                       1740996000,9,,Aggregated,7\n";
         assert_eq!(rows(locust).2, [(1_740_996_000.0, 7.0)]);
+        for ragged in ["time,rps\n10,1,5\n", "Time,a,b\n1740996000000,\"1,000\",2\n"] {
+            let error = read(ragged.as_bytes()).unwrap().err().unwrap().to_string();
+            assert!(error.contains("line 2: found"), "{error}");
+        }
         assert!(read(b"period,count\n1,2\n").is_none());
         assert!(read(b"time,count\n1,2\n").is_none());
         let formatted = read(b"Time,Value\n1740996000000,1.2 K\n").unwrap();
@@ -334,5 +353,11 @@ mod tests {
         assert_eq!(format, "minutes of Azure Functions (2019), 2 functions");
         assert_eq!(values, Values::Counts);
         assert_eq!(found, [(0.0, 2.0), (60.0, 1.0), (120.0, 3.0)]);
+        // Two days behind each other: numbers of minutes in a header were counted as invocations.
+        assert_eq!(rows(&text.repeat(2)).2, [(0.0, 4.0), (60.0, 2.0), (120.0, 6.0)]);
+        for row in ["a,b,e,http,1,5,0,2\n", "a,b,e,http,1\n"] {
+            let error = read(format!("{text}{row}").as_bytes()).unwrap().err().unwrap();
+            assert!(error.to_string().contains("cells, expected 7"), "{error}");
+        }
     }
 }

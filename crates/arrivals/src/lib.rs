@@ -58,8 +58,8 @@ pub enum Arrivals {
     },
 }
 
-/// The longest gap between two arrivals, so that no sum overflows: a day.
-const LONGEST_PS: f64 = 86_400e12;
+/// Arrivals later than this come after any run: their time would overflow.
+const LATEST_PS: f64 = 1e12 * log::LONGEST_S;
 
 impl Arrivals {
     /// Checks it.
@@ -249,10 +249,12 @@ impl Iterator for Draw {
                 return Some((at, size));
             }
         };
-        if !gap_ps.is_finite() {
+        let at_ps = self.at_ps + gap_ps;
+        // Also of an endless gap, and of none that is a number.
+        if !(0.0..=LATEST_PS).contains(&at_ps) {
             return None;
         }
-        self.at_ps += gap_ps.min(LONGEST_PS);
+        self.at_ps = at_ps;
         Some((Time((self.at_ps + 0.5) as u64), None))
     }
 }
@@ -390,6 +392,19 @@ mod tests {
         assert!((within(0.0, 10.0) as f64 - 1000.0).abs() < 130.0);
         assert!((within(20.0, 30.0) as f64 - 4000.0).abs() < 260.0);
         assert_eq!(times.len(), within(0.0, 30.0));
+    }
+
+    /// A gap of two days was played as one of a day, and all that followed came too early.
+    #[test]
+    fn days_without_requests_keep_their_length() {
+        let day = Time::ns(86_400_000_000_000);
+        let per_s: Arc<[f64]> = Arc::new([0.0, 0.0, 0.0, 0.01]);
+        let times = drawn(&Arrivals::Rates { step: day, per_s }, 5);
+        assert!(times[0] >= 3.0 * 86_400.0 && times[4] < 4.0 * 86_400.0, "{times:?}");
+        let rare = drawn(&Arrivals::Constant { rate: 1.0 / 864_000.0 }, 100);
+        assert!((rare[1] - 1_728_000.0).abs() < 1e-3, "{rare:?}");
+        // What comes behind any run never comes.
+        assert_eq!(rare.len(), 20);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use halfwink_inputs::{decoded, look, unpack, Budget};
+use halfwink_inputs::{decoded, look, unpack, Budget, Family};
 
 /// Bytes that an input may have.
 const BUDGET: u64 = 1 << 20;
@@ -15,5 +15,5 @@ pub fn run(bytes: &[u8]) {
     if let Err(error) = read {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
-    let _ = (look(&out), decoded(out));
+    let _ = (look(&out, Family::Flows), decoded(out));
 }

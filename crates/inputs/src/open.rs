@@ -18,6 +18,15 @@ const SPARSE_FROM: u64 = 1 << 20;
 const BOMB_FROM: u64 = 1 << 28;
 const BOMB: u64 = 256;
 
+/// Bytes in which a text has the end of a line, mostly.
+const LOOKED_AT: u64 = 1 << 12;
+
+/// Returns whether lines end as those of old Macs: all of them would be taken for one.
+fn has_old_lines(head: &[u8]) -> bool {
+    let inner = head.trim_ascii();
+    inner.contains(&b'\r') && !head.contains(&b'\n') && !head.contains(&0)
+}
+
 /// An input, unpacked.
 pub struct Opened {
     path: PathBuf,
@@ -38,7 +47,12 @@ impl Opened {
     pub fn text(mut self) -> Result<Opened, InputError> {
         let mut head = Vec::new();
         let wrong = |error| InputError::at(&self.path, error);
-        self.reader.by_ref().take(3).read_to_end(&mut head).map_err(wrong)?;
+        self.reader.by_ref().take(LOOKED_AT).read_to_end(&mut head).map_err(wrong)?;
+        if has_old_lines(&head) {
+            let why = "has lines that end in a carriage return alone; `tr '\\r' '\\n' < FILE > \
+                       lines.txt` mends them";
+            return Err(InputError::at(&self.path, Problem::Encoding(why.to_owned())));
+        }
         let rest = self.reader;
         let reader: Box<dyn Read + Send> = match head[..] {
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
@@ -50,7 +64,10 @@ impl Opened {
                     text.map_err(|why| InputError::at(&self.path, Problem::Encoding(why)))?;
                 Box::new(Cursor::new(text))
             }
-            [0xef, 0xbb, 0xbf] => rest,
+            [0xef, 0xbb, 0xbf, ..] => {
+                head.drain(..3);
+                Box::new(Cursor::new(head).chain(rest))
+            }
             _ => Box::new(Cursor::new(head).chain(rest)),
         };
         Ok(Opened { path: self.path, reader })

@@ -172,7 +172,22 @@ fn text_is_utf_8_without_a_mark() {
         assert_eq!(text(&bytes).unwrap(), "h\u{e4}\n".as_bytes());
     }
     assert_eq!(text(b"").unwrap(), b"");
+    // Each line would be a part of the first one.
+    let old = text(b"a,b\r1,2\r3,4\r").unwrap_err().to_string();
+    assert!(old.contains("`tr '\\r' '\\n' < FILE > lines.txt`"), "{old}");
+    assert_eq!(text(b"a,b\r").unwrap(), b"a,b\r");
+    assert_eq!(text(b"a,b\r\n1,2").unwrap(), b"a,b\r\n1,2");
     assert!(text(b"\xff\xfea").unwrap_err().to_string().contains("UTF-16 that is damaged"));
+}
+
+#[test]
+fn lines_without_an_end_are_refused_by_their_number() {
+    use super::{no_long_line, LONGEST_LINE};
+    let long = "1".repeat(LONGEST_LINE);
+    assert_eq!(no_long_line(format!("a\n{long}\nb").as_bytes()), Ok(()));
+    let said = no_long_line(format!("a\n{long}1").as_bytes()).unwrap_err();
+    assert!(said.starts_with("line 2: found `111") && said.len() < 150, "{said}");
+    assert_eq!(no_long_line(b""), Ok(()));
 }
 
 #[test]

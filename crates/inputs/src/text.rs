@@ -1,5 +1,22 @@
 //! Text in other encodings than UTF-8.
 
+/// Bytes that a line of text has at most, where lines are kept whole.
+pub const LONGEST_LINE: usize = 1 << 20;
+
+/// Refuses text with a line of more than [`LONGEST_LINE`] bytes, which parsers would copy and
+/// messages repeat.
+///
+/// # Errors
+/// The number of the line, from 1, with its beginning.
+pub fn no_long_line(text: &[u8]) -> Result<(), String> {
+    let mut lines = text.split(|byte| *byte == b'\n').zip(1..);
+    let Some((line, number)) = lines.find(|(line, _)| line.len() > LONGEST_LINE) else {
+        return Ok(());
+    };
+    let begin = String::from_utf8_lossy(&line[..60]);
+    Err(format!("line {number}: found `{begin}`, expected at most {LONGEST_LINE} characters"))
+}
+
 /// The bytes as UTF-8 without a byte order mark; UTF-16, as some spreadsheets and shells write it,
 /// is converted by its mark.
 ///

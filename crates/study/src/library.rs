@@ -9,7 +9,7 @@ use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::Input;
 use halfwink_fabric::flows::Traffic;
 use halfwink_storage::load::Load;
-use halfwink_techniques::{read_text, Choice, Descriptions, Error, Stamp};
+use halfwink_techniques::{no_description, read_text, Choice, Descriptions, Error, Stamp};
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
@@ -286,6 +286,7 @@ impl Library {
                 return Err(StudyError::Usage(message));
             }
         }
+        no_description("machine", name)?;
         let examples: Vec<String> = known
             .iter()
             .flat_map(|k| [k.clone(), format!("{k}-1"), format!("{k}-4"), format!("{k}-16")])
@@ -325,7 +326,8 @@ impl Library {
         if let Some(model) = SERVICES.iter().find(|model| model.name == stem) {
             return Ok(WorkloadKind::Service(self.service(service(*model, settings)?)));
         }
-        let path = if Path::new(name).extension().is_some_and(|e| e == "hwt") {
+        let is_trace = Path::new(name).extension().is_some_and(|e| e == "hwt");
+        let path = if is_trace || (name.contains('/') && Path::new(name).is_file()) {
             PathBuf::from(name)
         } else {
             let path = self.folder("workloads").join(format!("{name}.hwt"));

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use halfwink_engine::{Input, Template};
-use halfwink_inputs::{Budget, InputError};
+use halfwink_inputs::{look, Budget, Family, InputError};
 
 use crate::{kernel_table, Error};
 
@@ -88,6 +89,7 @@ impl Descriptions {
         if known.iter().any(|k| k == name) {
             return Ok(self.folder(folder).join(format!("{name}.toml")));
         }
+        no_description(what, name)?;
         Err(Error::unknown(what, name, known.iter().map(String::as_str)))
     }
 
@@ -132,6 +134,27 @@ impl Descriptions {
     }
 }
 
+/// Refuses a name that is a file or folder, and no description.
+///
+/// # Errors
+/// It is one: what it looks like, and the step that leads on.
+pub fn no_description(what: &str, name: &str) -> Result<(), Error> {
+    let path = Path::new(name);
+    if path.is_dir() && name.contains('/') {
+        let message = format!("{what} `{name}` is a folder, expected a name, or a file FILE.toml");
+        return Err(Error::Usage(message));
+    }
+    let Ok(file) = halfwink_inputs::open_regular(path) else { return Ok(()) };
+    let mut head = Vec::new();
+    file.take(LOOKED_AT).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
+    Err(Error::Usage(match look(&head, Family::Descriptions) {
+        Some(other) => format!("{what} `{name}`: {other}"),
+        None => format!("{what} `{name}`: names of descriptions end in .toml"),
+    }))
+}
+
+/// Bytes that tell what another file is.
+const LOOKED_AT: u64 = 1 << 14;
 /// Most bytes of a description.
 const MOST_BYTES: u64 = 1 << 27;
 
@@ -144,4 +167,29 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
     let bytes = halfwink_inputs::read_text(path, &Budget::new(MOST_BYTES)).map_err(wrong)?;
     let not_text = |_| Error::io(path, std::io::Error::other("this is no text, expected UTF-8"));
     String::from_utf8(bytes).map_err(not_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_files_are_named_in_place_of_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let descriptions = Descriptions::new(folder.path());
+        let found = |name: &str| descriptions.find("machines", "machine", name);
+        let said = |name: &str| found(name).unwrap_err().to_string();
+        let at = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let topology =
+            at("a.xml", "<?xml version=\"1.0\"?>\n<topology>\n<object type=\"Machine\">");
+        assert!(said(&topology).contains("a topology of hwloc: `halfwink calibrate host`"));
+        assert!(said(&at("a.txt", "cores = 4\n")).ends_with("names of descriptions end in .toml"));
+        assert!(said(&folder.path().display().to_string()).contains("is a folder"));
+        assert_eq!(said("other"), "unknown machine `other`");
+        assert!(found(&at("a.toml", "")).is_ok());
+    }
 }

@@ -23,7 +23,7 @@ pub enum Problem {
     Empty,
     /// Does not start with the magic number.
     #[error("not a halfwink trace ({0})")]
-    Foreign(&'static str),
+    Foreign(String),
     /// Made by a later version of the format.
     #[error(
         "format {0}.{1} is newer than this halfwink, which reads up to {2}.x; update halfwink"

@@ -105,7 +105,7 @@ fn foreign_files_are_named() {
         (b"", "the file is empty"),
         (b"\x1f\x8b\x08\x00", "looks like gzip"),
         (b"\xfd7zXZ\x00", "looks like xz"),
-        (b"\x7fELF\x02\x01\x01", "looks like a program"),
+        (b"\x7fELF\x02\x01\x01", "`halfwink record -- FILE` records"),
         (b"HWT\r\n\x1a\n", "its first byte was lost"),
         (b"hello, world", "not a halfwink trace"),
     ];

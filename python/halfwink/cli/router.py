@@ -102,7 +102,7 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str |
             rate = -1.0
         if not 0 <= rate <= 1e12:
             raise HalfwinkError(
-                f"{file}:{number}: `{text}`, expected packets per second, 0 to 1e12"
+                f"{file}:{number}: `{text[:60]}`, expected packets per second, 0 to 1e12"
             )
         rates.append(f"{rate:.15g}pps")
     if not rates:

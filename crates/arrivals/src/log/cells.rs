@@ -59,6 +59,11 @@ impl Cells {
         Some(self.text[start..end].trim_ascii())
     }
 
+    /// Returns whether several blanks are one delimiter.
+    pub(super) fn squeezes(&self) -> bool {
+        self.squeezes
+    }
+
     pub(super) fn count(&self) -> usize {
         self.count
     }

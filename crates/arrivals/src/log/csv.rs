@@ -110,6 +110,8 @@ pub(super) struct Columns {
     kind: Option<(usize, &'static str)>,
     /// The known table that it is, without a header.
     shape: Option<&'static Shape>,
+    /// Cells that a row has at most, of a table with a header.
+    most: usize,
 }
 
 /// Names of a column of metrics, and of those that are requests: k6 writes a dozen rows for each.
@@ -156,6 +158,10 @@ impl Columns {
         cells.split(header)?;
         let names: Vec<(String, Option<Unit>)> =
             (0..cells.count()).map(|n| named(cells.get(n).unwrap_or_default())).collect();
+        // Blanks part words of other texts, too, and the first row of a table without a header may
+        // be shorter than others.
+        let has_header = time.is_none_or(|asked| asked.parse::<u64>().is_err());
+        let most = if has_header && !cells.squeezes() { cells.count() } else { usize::MAX };
         let find = |wanted: &[&str]| {
             let place = |name: &&str| names.iter().position(|(found, _)| found == *name);
             wanted.iter().find_map(place)
@@ -188,7 +194,7 @@ impl Columns {
         let unit = unit(time)
             .or(is_calls.then_some(Unit::Milliseconds))
             .or(events.map(|_| Unit::Microseconds));
-        Some(Columns { cells, time, unit, size, duration, kind, shape: None })
+        Some(Columns { cells, time, unit, size, duration, kind, shape: None, most })
     }
 
     fn shaped(shape: &'static Shape) -> Option<Columns> {
@@ -196,7 +202,16 @@ impl Columns {
         let (cells, time) = (Cells::new(shape.delimiter), shape.time);
         let unit = shape.unit.and_then(Unit::parse);
         let (duration, kind) = (None, None);
-        Some(Columns { cells, time, unit, size, duration, kind, shape: Some(shape) })
+        Some(Columns {
+            cells,
+            time,
+            unit,
+            size,
+            duration,
+            kind,
+            shape: Some(shape),
+            most: usize::MAX,
+        })
     }
 
     /// Name of the format.
@@ -211,6 +226,12 @@ impl Columns {
     /// Time and size of a row; none if it is bad.
     pub(super) fn row(&mut self, line: &[u8]) -> Option<Seen> {
         self.cells.split(line)?;
+        // A comma within a number moves all that stands behind it.
+        let is_ragged = (self.most..self.cells.count())
+            .any(|n| self.cells.get(n).is_some_and(|cell| !cell.is_empty()));
+        if is_ragged {
+            return None;
+        }
         let is_request = match (self.shape, self.kind) {
             (Some(shape), _) => shape.is_request(&self.cells)?,
             (None, Some((n, wanted))) => self.cells.text(n)? == wanted,

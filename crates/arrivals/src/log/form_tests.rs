@@ -76,6 +76,10 @@ fn json_logs_give_times_and_sizes() {
         #Fields: date time s-ip cs-method cs-uri-stem sc-status sc-bytes time-taken\n\
         2024-01-01 00:00:01 ::1 GET / 200 100 31\n2024-01-01 00:00:04 ::1 GET /a 200 - 15\n";
     check(iis, Form::W3c, 2, 3.0, 100.0);
+    // Without its status the bytes were the milliseconds.
+    let short = iis.replace("GET /a 200 - 15", "GET /a - 15");
+    let error = Log::read(short.as_bytes(), &LogOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("1 of"), "{error}");
 }
 
 #[test]

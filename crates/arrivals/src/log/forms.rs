@@ -1,6 +1,6 @@
 //! Lines of servers and proxies, each with its own form.
 
-use super::super::moment::When;
+use super::super::moment::{common, When};
 use super::own;
 use super::row::{Row, Seen};
 use super::words::{bracketed, is_status, real, text, whole, words};
@@ -289,17 +289,31 @@ fn created_s(word: &[u8]) -> Option<f64> {
     }
 }
 
-/// Squid's native format: the time is that of the end.
+/// Squid's native format: the time is that of the end, as seconds or as a date with its zone.
 fn squid(line: &[u8]) -> Option<Row> {
     let mut rest = words(line);
-    let (end_s, took_ms) = (real(rest.next()?)?, real(rest.next()?)?);
+    let first = rest.next()?;
+    let (end_s, is_exact) = match real(first) {
+        Some(end_s) => (end_s, true),
+        None if first.contains(&b'/') => {
+            let zone = rest.next()?;
+            match common(&[first, zone].join(&b' '))? {
+                When::Date { s, is_exact } => (s, is_exact),
+                When::Number(_) => return None,
+            }
+        }
+        None => return None,
+    };
+    let took_ms = real(rest.next()?)?;
     let (_client, result, bytes) = (rest.next()?, rest.next()?, whole(rest.next()?)?);
     let fits = end_s > 1e8 && end_s < 1e11 && (0.0..1e12).contains(&took_ms);
     if !fits || !result.contains(&b'/') {
         return None;
     }
-    let when = When::Date { s: end_s - 1e-3 * took_ms, is_exact: true };
-    Some(Row { has_duration: true, ..Row::at(when, Some(bytes as f64)) })
+    // A whole second stays one: requests of a second are spread over it.
+    let begin_s = end_s - 1e-3 * took_ms;
+    let s = if is_exact { begin_s } else { (begin_s + 0.5).floor() };
+    Some(Row { has_duration: true, ..Row::at(When::Date { s, is_exact }, Some(bytes as f64)) })
 }
 
 /// AWS, server access logs of S3: between the time and the request stand who asked and for what;
@@ -366,6 +380,8 @@ struct Fields {
     time: Option<usize>,
     bytes: Option<usize>,
     took: Option<usize>,
+    /// Number of fields.
+    all: usize,
 }
 
 impl Fields {
@@ -378,6 +394,7 @@ impl Fields {
                 time: place("time"),
                 bytes: place("sc-bytes").or(place("x-edge-response-bytes")).or(place("bytes")),
                 took: place("time-taken"),
+                all: names.len(),
             };
             return self.time.map(|_| Seen::Comment);
         }
@@ -385,6 +402,10 @@ impl Fields {
             return Some(Seen::Comment);
         }
         let fields: Vec<&[u8]> = words(line).collect();
+        // An empty field is written as `-`: of a line that has fewer the others are not in place.
+        if fields.len() < self.all {
+            return None;
+        }
         let field = |at: Option<usize>| fields.get(at?).copied();
         let time = text(field(self.time)?)?;
         let when = match field(self.date) {

@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::super::moment::{common, When};
 use super::row::{Row, Seen, Unit};
+use super::words::text;
 
 /// Keys of times, the best first: when a request began, then when its line was written.
 const TIMES: [&str; 29] = [
@@ -299,12 +300,22 @@ impl<'de> Visitor<'de> for Keys<'_> {
     }
 }
 
+/// Splits a line of a console, as Caddy writes it: a date, a level, a logger, a message and an
+/// object, between tabs.
+fn console(line: &[u8]) -> Option<(Option<When>, &[u8])> {
+    let (front, rest) = line.split_at(line.iter().position(|byte| *byte == b'{')?);
+    let mut fields = front.split(|byte| *byte == b'\t');
+    let when = When::parse(text(fields.next()?)?).filter(|_| fields.count() >= 3)?;
+    Some((Some(when), rest))
+}
+
 /// A line of a log. Container engines and collectors wrap the lines of others: those are read by
 /// `wrapped`. What other loggers write beside requests has a message and nothing of a request.
 pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Option<Seen> {
-    if !line.starts_with(b"{") {
-        return None;
-    }
+    let (front, line) = match line.starts_with(b"{") {
+        true => (None, line),
+        false => console(line)?,
+    };
     // The objects are walked without being kept: most of their keys are not looked at.
     let (mut found, mut path) = (Line::default(), String::new());
     let mut json = serde_json::Deserializer::from_slice(line);
@@ -314,7 +325,7 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     if found.is_other {
         return Some(Seen::Other);
     }
-    let (_, when) = found.time?;
+    let when = found.time.map(|(_, when)| when).or(front)?;
     // Google's cluster of 2019: only submissions are requests, in microseconds; at 0 stands what
     // was there before.
     if let ((true, Some(is_submitted)), When::Number(us)) = (found.collection, when) {
@@ -333,5 +344,5 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     }
     // All other lines with a time are requests.
     found.is_request = true;
-    found.row(None)
+    found.row(front)
 }

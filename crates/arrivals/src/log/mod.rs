@@ -34,7 +34,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 
 use halfwink_engine::LineError;
-use halfwink_inputs::Account;
+use halfwink_inputs::{look, Account, Family};
 use halfwink_units::Time;
 
 use self::csv::Columns;
@@ -84,7 +84,7 @@ impl Log {
         let mut head = Vec::new();
         reader.by_ref().take(LOOKED_AT).read_to_end(&mut head)?;
         let form = form_of(&head);
-        if let (Err(_), Some(other)) = (&form, halfwink_inputs::look(&head)) {
+        if let (Err(_), Some(other)) = (&form, look(&head, Family::Requests)) {
             return Err(ReadError::Other(other.to_string()));
         }
         let form = form.unwrap_or_else(|guessed| guessed);
@@ -217,7 +217,7 @@ fn is_mark(line: &[u8]) -> bool {
 
 /// Why a first line is no header.
 fn unknown(number: u64, line: &[u8]) -> ReadError {
-    if let Some(other) = halfwink_inputs::look(line) {
+    if let Some(other) = look(line, Family::Requests) {
         return ReadError::Other(other.to_string());
     }
     if let Some(column) = csv::first_time(line) {

@@ -11,7 +11,9 @@ const MARKS: [u8; 5] = *b"\"|\t,;";
 /// Reads a line that has a request (`GET / HTTP/1.1`), a status and a time anywhere: servers let
 /// operators write fields in any order. The bytes are the number next behind request and status.
 pub(super) fn request_line(line: &[u8]) -> Option<Row> {
-    let protocol = line.windows(6).position(|it| it == b" HTTP/")?;
+    let Some(protocol) = line.windows(6).position(|it| it == b" HTTP/") else {
+        return stream_line(line);
+    };
     // The request begins at a mark, or is the two words before its protocol.
     let before = &line[..protocol];
     let mark = before.iter().rposition(|byte| MARKS.contains(byte)).unwrap_or(0);
@@ -24,11 +26,38 @@ pub(super) fn request_line(line: &[u8]) -> Option<Row> {
     let bytes = match number(second) {
         Some(bytes) if is_status(first) => Some(bytes),
         _ if words(before).any(is_status) => number(first),
-        _ if is_status(first) => None,
+        // Formats of proxies may name times of the answer in place of a status.
+        _ if is_status(first) || first.ends_with(b"_time") => None,
         _ => return None,
     };
-    let (when, _) = bracketed(before).or_else(|| Some((dated(before)?, before)))?;
+    let front = bracketed(before).map(|(when, _)| when).or_else(|| dated(before));
+    let rest = &line[protocol + 1 + end..];
+    let when = match front {
+        Some(When::Number(_) | When::Date { is_exact: true, .. }) => front,
+        _ => msec(rest).or(front),
+    }?;
     Some(Row::at(when, bytes.map(|bytes| bytes as f64)))
+}
+
+/// Finds nginx' `$msec` behind a request: seconds since 1970 with three digits behind the point.
+fn msec(rest: &[u8]) -> Option<When> {
+    let is_mark = |byte: &u8| MARKS.contains(byte) || *byte == b' ';
+    let read = |word: &[u8]| {
+        let point = word.iter().position(|byte| *byte == b'.')?;
+        let s: f64 = text(word)?.parse().ok().filter(|s| (1e9..1e10).contains(s))?;
+        (point == 10 && word.len() == 14).then_some(When::Date { s, is_exact: true })
+    };
+    rest.split(is_mark).find_map(read)
+}
+
+/// Reads a line of nginx' streams, as its manual has them: `client [time] TCP 200 sent received
+/// seconds`.
+fn stream_line(line: &[u8]) -> Option<Row> {
+    let (when, rest) = bracketed(line)?;
+    let mut rest = words(rest);
+    let is_stream = matches!(rest.next()?, b"TCP" | b"UDP") && is_status(rest.next()?);
+    let sent = whole(rest.next().filter(|_| is_stream)?)?;
+    Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
 }
 
 /// Finds the first date in fields of a line, or the first number that is one.
@@ -171,12 +200,17 @@ mod tests {
             r#"h - - 1740996000250 "GET /a HTTP/1.1" 200 512"#,
             r#"h - - [03/Mar/2025:10:00:00.25 +0000] 4000 "GET /a HTTP/1.1" 200 512"#,
             r#"2025-03-03 10:00:00.25 h "GET /a HTTP/2.0" 200 512"#,
+            r#"h "GET /a HTTP/1.1" 200 512 0.004 1740996000.250"#,
+            r#"h - - [03/Mar/2025:10:00:01 +0000] x "GET /a HTTP/1.1" 200 512 1740996000.250"#,
+            "h [03/Mar/2025:10:00:00.25 +0000] TCP 200 512 733 0.004",
         ] {
             assert_eq!(s(request_line(line.as_bytes())), Some((0.25, Some(512.0))), "{line}");
         }
         for line in [
             r#"2025/03/03 10:00:00 [error] 31#31: *5 open() failed, request: "GET / HTTP/1.1", x"#,
             r#"h - - "GET / HTTP/1.1" 200 512"#,
+            r#"h - - "GET / HTTP/1.1" 200 1740996000 0.004"#,
+            "h [03/Mar/2025:10:00:00 +0000] SCTP 200 512 733",
             r#"GET / HTTP/1.1 200"#,
             "[Mon Mar 03 10:00:01 2025] [core:error] Invalid URI in request \"GET / HTTP/1.1\"",
         ] {

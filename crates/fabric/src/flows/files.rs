@@ -52,7 +52,7 @@ impl<'a> Words<'a> {
         match word.parse::<f64>() {
             Ok(value) if (least..=most).contains(&value) => Ok(value),
             _ => {
-                let message = format!("{what}: found `{word}`, expected {least} to {most}");
+                let message = format!("{what}: found `{word:.60}`, expected {least} to {most}");
                 Err(self.wrong(message))
             }
         }
@@ -60,7 +60,7 @@ impl<'a> Words<'a> {
 
     fn end(&mut self) -> Result<(), FileError> {
         let Some(word) = self.words.next() else { return Ok(()) };
-        Err(self.wrong(format!("found `{word}`, expected the end of the line")))
+        Err(self.wrong(format!("found `{word:.60}`, expected the end of the line")))
     }
 }
 
@@ -102,7 +102,7 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         let latest = LATEST_NS / layout.unit_ns;
         let begin = words.parse(word(layout.begin, "begin")?, "begin", 0.0, latest)?;
         if let Some(word) = row.get(layout.words) {
-            return Err(words.wrong(format!("found `{word}`, expected the end of the line")));
+            return Err(words.wrong(format!("found `{word:.60}`, expected the end of the line")));
         }
         if from == to {
             return Err(words.wrong(format!("server {from} sends to itself")));
@@ -130,6 +130,9 @@ pub fn read_coflows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         let message = format!("found {} coflows, expected {coflows}", traffic.groups());
         let wrong = || FileError { line: text.lines().count().max(1), message };
         read_coflow(&mut lines.next().ok_or_else(wrong)?, racks, places, &mut traffic)?;
+    }
+    if let Some(words) = lines.next() {
+        return Err(words.wrong(format!("found a line behind {coflows} coflows, expected no more")));
     }
     finish(traffic)
 }
@@ -186,7 +189,7 @@ fn read_coflow(
     for _ in 0..words.whole("reducers", 1, 1_000_000)? {
         let word = words.text("a reducer")?;
         let (rack, mb) = word.split_once(':').ok_or_else(|| {
-            words.wrong(format!("a reducer: found `{word}`, expected rack:megabytes"))
+            words.wrong(format!("a reducer: found `{word:.60}`, expected rack:megabytes"))
         })?;
         let rack = words.parse(rack, "rack of a reducer", 0.0, f64::from(places - 1))?;
         let mb = words.parse(mb, "megabytes", 0.0, LARGEST * 1e-6)?;
@@ -271,6 +274,8 @@ pub(super) mod tests {
         let error = |text| read_coflows(text, &racks()).unwrap_err().to_string();
         assert_eq!(error("5 1\n"), "1: racks: found `5`, expected 1 to 4");
         assert_eq!(error("4 2\n1 0 1 3 1 2:1.0\n"), "2: found 1 coflows, expected 2");
+        let more = "4 1\n1 0 1 3 1 2:1.0\n2 0 1 3 1 2:1.0\n";
+        assert_eq!(error(more), "3: found a line behind 1 coflows, expected no more");
         assert_eq!(error("4 1\n1 0 1 3 1 2\n"), "2: a reducer: found `2`, expected rack:megabytes");
     }
 }

@@ -61,7 +61,7 @@ pub fn read_matrix(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
             let ends = [from, to].map(|word| word.parse::<u32>().ok().filter(|it| *it < nodes));
             let [Some(from), Some(to)] = ends else {
                 let most = nodes.saturating_sub(1);
-                return Err(wrong(format!("found `{first}`, expected nodes of 0 to {most}")));
+                return Err(wrong(format!("found `{first:.60}`, expected nodes of 0 to {most}")));
             };
             if from == to {
                 return Err(wrong(format!("node {from} sends to itself")));
@@ -80,7 +80,7 @@ pub fn read_matrix(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
                                            ^failure FILE"
                         .to_owned()
                 }
-                _ => format!("found `{first}`, expected source->destination or a trigger"),
+                _ => format!("found `{first:.60}`, expected source->destination or a trigger"),
             };
             return Err(wrong(message));
         }
@@ -111,7 +111,9 @@ fn connection<'a>(
         let word = words.next().ok_or_else(|| wrong(format!("{key} is missing its value")))?;
         let number = |least: f64, most: f64| {
             let found = word.parse::<f64>().ok().filter(|it| (least..=most).contains(it));
-            found.ok_or_else(|| wrong(format!("{key}: found `{word}`, expected {least} to {most}")))
+            found.ok_or_else(|| {
+                wrong(format!("{key}: found `{word:.60}`, expected {least} to {most}"))
+            })
         };
         let id = || number(1.0, f64::from(u32::MAX)).map(|id| id as u32);
         match key {
@@ -121,7 +123,11 @@ fn connection<'a>(
             "send_done_trigger" | "recv_done_trigger" => found.fires.push(id()?),
             // Ignored: an id names a flow in htsim's logs, and fair sharing has no priorities.
             "id" | "prio" => {}
-            _ => return Err(wrong(format!("found `{key}`, expected start, size, id or trigger"))),
+            _ => {
+                return Err(wrong(format!(
+                    "found `{key:.60}`, expected start, size, id or trigger"
+                )))
+            }
         }
     }
     match (start, found.trigger) {
@@ -146,7 +152,7 @@ fn trigger<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(u32, bool), 
             "oneshot" => waits = Some(false),
             "barrier" => waits = Some(true),
             "multishot" => return Err("multishot: expected oneshot or barrier".to_owned()),
-            _ => return Err(format!("found `{word}`, expected id, oneshot or barrier")),
+            _ => return Err(format!("found `{word:.60}`, expected id, oneshot or barrier")),
         }
     }
     Option::zip(id, waits).ok_or_else(|| "expected an id, and oneshot or barrier".to_owned())

@@ -10,8 +10,8 @@ use halfwink_inputs::Share;
 use halfwink_trace::RecordForm;
 
 use super::read::{
-    blocks, counts, drmemtrace, flows, frames, instructions, requests, text_of, Found, CLOUDSUITE,
-    VALUE,
+    blocks, counts, drmemtrace, flows, frames, instructions, read, requests, text_of, Found,
+    CLOUDSUITE, VALUE,
 };
 use super::Entry;
 
@@ -23,6 +23,17 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 
 /// Follows the advice of a message; none if it names no step that a program can take here.
 pub fn follow(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, String>> {
+    let is_written = |command: &&str| command.contains("FILE") && command.contains(" > ");
+    let command = between(said, "`", "`").filter(is_written);
+    if let Some((command, _)) = command.and_then(|it| it.rsplit_once(" > ")) {
+        let options = entry.column.clone().or_else(|| column_of(said));
+        let options = LogOptions { time_column: options, ..LogOptions::default() };
+        let family = &*entry.family;
+        return shell(path, &format!("{command} > out"), "out", |path| match family {
+            "requests" => requests(path, &options),
+            family => read(family, path),
+        });
+    }
     match &*entry.family {
         "requests" => of_requests(entry, path, said),
         "blocks" => of_blocks(entry, path, said),
@@ -38,20 +49,23 @@ pub fn follow(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, St
         _ if said.contains("--format champsim-cloudsuite") => {
             Some(instructions(path, RecordForm::Cloudsuite, CLOUDSUITE))
         }
-        _ if said.contains("--format drmemtrace") => Some(drmemtrace(path)),
+        _ if said.ends_with("--format drmemtrace") => Some(drmemtrace(path)),
         _ => None,
     }
 }
 
+/// Column of times that a message names.
+fn column_of(said: &str) -> Option<String> {
+    between(said, "log:time-column=", ":").map(str::to_owned)
+}
+
 fn of_requests(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, String>> {
     let mut options = LogOptions::default();
-    let column = between(said, "log:time-column=", ":");
-    let column = column.map(|name| match name {
+    let column = column_of(said).map(|name| match &*name {
         "NAME" => entry.column.clone().expect("a column for the advice"),
-        number => number.to_owned(),
+        _ => name,
     });
     options.time_column.clone_from(&column);
-    let command = between(said, "`", "`").filter(|command| command.contains("FILE"));
     if said.contains("log:time-unit=ms:") {
         options.time_unit = Some(Unit::Milliseconds);
     } else if said.contains("ignore=bad-lines") {
@@ -66,9 +80,6 @@ fn of_requests(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, S
         return shell(path, "tar -xf FILE", "a.log", |path| requests(path, &options));
     } else if said.contains("lz4 -d FILE") {
         return shell(path, "lz4 -dc FILE > plain", "plain", |path| requests(path, &options));
-    } else if let Some(command) = command.filter(|it| it.starts_with("jq") || it.contains('>')) {
-        let whole = format!("{} > out", command.split(" > ").next().unwrap_or(command));
-        return shell(path, &whole, "out", |path| requests(path, &options));
     } else if column.is_none() {
         return None;
     }

@@ -13,7 +13,7 @@ use halfwink_fabric::flows::files::{needs, read_coflows, read_flows, Needs};
 use halfwink_fabric::flows::htsim::{nodes, read_matrix};
 use halfwink_fabric::flows::{Racks, Roofline, Traffic};
 use halfwink_fuzz_targets::racks::racks;
-use halfwink_inputs::{open_input, read_input, Budget, Opened};
+use halfwink_inputs::{look, open_input, read_input, Budget, Family, Opened};
 use halfwink_node::gaps;
 use halfwink_storage::load::{File, Host, Load};
 use halfwink_testbed::traffic::capture::Replay;
@@ -122,7 +122,10 @@ pub fn flows(path: &Path) -> Result<Found, String> {
             Needs::Racks(_) => ("coflows", read_coflows),
             Needs::Servers(_) => ("flows", read_flows),
         };
-        let traffic = read(&text, &fabric(count as u16)).map_err(|error| error.to_string())?;
+        let traffic = read(&text, &fabric(count as u16)).map_err(|error| {
+            let other = look(text.as_bytes(), Family::Flows);
+            other.map_or_else(|| error.to_string(), |other| other.to_string())
+        })?;
         (format, traffic, count)
     };
     let traffic: Traffic = traffic;

@@ -8,11 +8,16 @@
 //!
 //! `power:cpu_idle_miss` gives the kernel's own verdicts, `sched:sched_switch` what followed a gap.
 
+mod words;
+
 use std::io::{self, BufRead};
 
+use halfwink_engine::LineError;
+use halfwink_inputs::{look, Family, Share, MOST_BAD};
 use halfwink_units::Time;
 use memchr::memmem::Finder;
 
+use self::words::{cpu_of, field, nanoseconds, number, stamp, state_and_cpu};
 use super::{Cpu, Gap, Recording};
 
 /// `PWR_EVENT_EXIT`: the CPU leaves its idle state.
@@ -21,6 +26,8 @@ const EXIT: u64 = u32::MAX as u64;
 const LONGEST_LINE: usize = 1 << 16;
 /// Longest recording, in nanoseconds: about a hundred days, which picoseconds hold.
 const LONGEST_NS: u64 = 9_000_000_000_000_000;
+/// Bytes that tell what another file is.
+const LOOKED_AT: usize = 1 << 14;
 /// CPUs of a recording at most.
 const MOST_CPUS: u64 = 65_536;
 
@@ -33,6 +40,18 @@ pub enum ReadError {
     /// The file has no gaps.
     #[error("{0}")]
     Empty(String),
+    /// More lines cannot be read than may be left out.
+    #[error(
+        "{bad} of {lines} lines are bad, expected at most {MOST_BAD} %; the first one, {first}"
+    )]
+    TooMany {
+        /// Lines that cannot be read.
+        bad: u64,
+        /// Lines with an idle time or an event of one.
+        lines: u64,
+        /// The first of them.
+        first: LineError,
+    },
     /// The table's first line or a time is not as expected.
     #[error("line {line}: {message}")]
     Line {
@@ -64,6 +83,9 @@ fn read_lines(input: &mut dyn BufRead) -> Result<Recording, ReadError> {
         };
         if buffer.is_empty() {
             break;
+        }
+        if reader.head.is_empty() {
+            reader.head.extend_from_slice(&buffer[..buffer.len().min(LOOKED_AT)]);
         }
         let (read, mut rest) = (buffer.len(), buffer);
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -156,13 +178,16 @@ struct Columns {
     places: [usize; 4],
     /// Nanoseconds of a unit of begin and end.
     scales: [u64; 2],
-    /// Columns of a line that are looked at.
+    /// Columns of a line that are looked at, and all that the header has.
     count: usize,
+    all: usize,
 }
 
 #[derive(Default)]
 struct Reader {
     words: Words,
+    /// First bytes, which tell what another file is.
+    head: Vec<u8>,
     line: u64,
     format: Option<&'static str>,
     columns: Option<Columns>,
@@ -175,6 +200,7 @@ struct Reader {
     kernel: Option<[u64; 2]>,
     other: u64,
     bad: u64,
+    first_bad: Option<LineError>,
     lost: u64,
     broken: u64,
     cut: u64,
@@ -198,7 +224,7 @@ impl Reader {
             if let Some(fields) = rest.strip_prefix(b":") {
                 self.events += 1;
                 if self.idle(&line[..at], fields).is_none() {
-                    self.bad += 1;
+                    self.bad(line, "a time as 12.345678, state= and cpu_id=");
                 }
                 return Ok(());
             }
@@ -293,7 +319,8 @@ impl Reader {
         } else if memchr::memmem::find(fields, b"type=above").is_some() {
             *above += 1;
         } else {
-            self.bad += 1;
+            self.events += 1;
+            self.bad(fields, "type=below or type=above");
         }
     }
 
@@ -337,8 +364,15 @@ impl Reader {
         }
         self.events += 1;
         if self.gap_of_row(columns, line).is_none() {
-            self.bad += 1;
+            self.bad(line, "a CPU, and a begin before its end");
         }
+    }
+
+    /// Counts a line that cannot be read, and keeps the first one.
+    fn bad(&mut self, line: &[u8], expected: &'static str) {
+        self.bad += 1;
+        let number = self.line;
+        self.first_bad.get_or_insert_with(|| LineError::new(number, line, expected));
     }
 
     fn gap_of_row(&mut self, columns: &Columns, line: &[u8]) -> Option<()> {
@@ -359,7 +393,12 @@ impl Reader {
         if begin >= end {
             return None;
         }
-        push(self.cpus.get(cpu as u32), (begin, end, state), &mut self.broken);
+        // A comma within a number moves all that stands behind it.
+        let row = line.strip_suffix(b",").unwrap_or(line);
+        if memchr::memchr_iter(b',', row).count() >= columns.all {
+            return None;
+        }
+        self.cpus.get(cpu as u32).gaps.push((begin, end, state));
         Some(())
     }
 
@@ -376,6 +415,47 @@ impl Reader {
         Some(since)
     }
 
+    /// Sorts rows of a table, which may be in any order, and leaves out those that overlap.
+    fn sort(&mut self) {
+        for (_, open) in &mut self.cpus.all {
+            if !open.gaps.is_sorted() {
+                open.gaps.sort_unstable();
+            }
+            let (count, mut last) = (open.gaps.len(), i64::MIN);
+            open.gaps.retain(|gap| {
+                let fits = gap.0 >= last;
+                last = if fits { gap.1 } else { last };
+                fits
+            });
+            self.broken += (count - open.gaps.len()) as u64;
+        }
+    }
+
+    /// Says why the file has no gap.
+    fn nothing(&self) -> String {
+        let other = look(&self.head, Family::Idle).filter(|_| self.columns.is_none());
+        match (self.events, other) {
+            (0, Some(other)) => other.to_string(),
+            _ if self.columns.is_some() && self.bad == 0 => {
+                "the table of idle times has no rows: no CPU was idle".to_owned()
+            }
+            (0, _) if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
+                CPU was idle, or that event was not recorded"
+                .to_owned(),
+            (0, _) => format!(
+                "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
+                 script, trace-cmd report, ftrace, idlestat), or a table with the columns \
+                 cpu,begin_us,end_us",
+                self.line
+            ),
+            (events, _) => format!(
+                "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
+                 which cannot be read: {}; times are expected as seconds, 12.345678)",
+                self.bad
+            ),
+        }
+    }
+
     fn finish(mut self) -> Result<Recording, ReadError> {
         let is_open = |(_, open): &&(u32, Open)| open.entered.is_some();
         self.cut += self.cpus.all.iter().filter(is_open).count() as u64;
@@ -387,29 +467,20 @@ impl Reader {
             gaps: open.gaps.into_iter().map(gap).collect(),
         };
         // CPUs without a gap, too: while they run, not all are idle.
+        if self.columns.is_some() {
+            self.sort();
+        }
         self.cpus.all.sort_unstable_by_key(|(number, _)| *number);
-        let cpus: Vec<Cpu> = self.cpus.all.into_iter().map(cpu).collect();
+        let cpus = std::mem::take(&mut self.cpus.all);
+        let cpus: Vec<Cpu> = cpus.into_iter().map(cpu).collect();
         if cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
-            let message = match self.events {
-                _ if self.columns.is_some() && self.bad == 0 => {
-                    "the table of idle times has no rows: no CPU was idle".to_owned()
-                }
-                0 if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
-                    CPU was idle, or that event was not recorded"
-                    .to_owned(),
-                0 => format!(
-                    "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
-                     script, trace-cmd report, ftrace, idlestat), or a table with the columns \
-                     cpu,begin_us,end_us",
-                    self.line
-                ),
-                events => format!(
-                    "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
-                     which cannot be read: {}; times are expected as seconds, 12.345678)",
-                    self.bad
-                ),
-            };
-            return Err(ReadError::Empty(message));
+            return Err(ReadError::Empty(self.nothing()));
+        }
+        if let Some(first) = self.first_bad.take() {
+            let (bad, lines) = (self.bad, self.events);
+            if !Share::default().accepts(bad, lines) {
+                return Err(ReadError::TooMany { bad, lines, first });
+            }
         }
         Ok(Recording {
             format: self.format.unwrap_or("ftrace"),
@@ -458,7 +529,7 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
         (Some((begin, first)), Some((end, second))) => {
             let count = 1 + cpu.max(begin).max(end).max(state.unwrap_or(0));
             let places = [cpu, begin, end, state.unwrap_or(usize::MAX)];
-            Some(Ok(Columns { places, scales: [first, second], count }))
+            Some(Ok(Columns { places, scales: [first, second], count, all: names.len() }))
         }
         (None, None) => None,
         _ => Some(Err(format!(
@@ -466,97 +537,6 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
              ms, us or ns as UNIT"
         ))),
     }
-}
-
-/// The time that stands before an event's name, in nanoseconds: `12.345678: power:`.
-fn stamp(before: &[u8]) -> Option<u64> {
-    let before =
-        before.strip_suffix(b"power:").or(before.strip_suffix(b"sched:")).unwrap_or(before);
-    let before = before.trim_ascii_end().strip_suffix(b":")?;
-    let from = before.iter().rposition(|b| !b.is_ascii_digit() && *b != b'.')? + 1;
-    let stamp = &before[from..];
-    let point = stamp.iter().position(|&byte| byte == b'.')?;
-    let (seconds, fraction) = (number(&stamp[..point])?, &stamp[point + 1..]);
-    if fraction.is_empty() || fraction.len() > 9 {
-        return None;
-    }
-    let scale = 10_u64.pow(9 - fraction.len() as u32);
-    seconds.checked_mul(1_000_000_000)?.checked_add(number(fraction)? * scale)
-}
-
-/// The number in the last brackets: `[003]`.
-fn cpu_of(before: &[u8]) -> Option<u32> {
-    let end = memchr::memrchr(b']', before)?;
-    let begin = memchr::memrchr(b'[', &before[..end])?;
-    u32::try_from(number(&before[begin + 1..end])?).ok()
-}
-
-/// State and CPU where they stand as recorders write them: ` state=1 cpu_id=3`.
-fn state_and_cpu(fields: &[u8]) -> Option<(u64, u64)> {
-    let (state, rest) = digits(fields.trim_ascii_start().strip_prefix(b"state=")?);
-    let (cpu, _) = digits(rest.strip_prefix(b" cpu_id=")?);
-    Some((number(state)?, number(cpu)?))
-}
-
-/// Splits digits at the beginning off.
-fn digits(text: &[u8]) -> (&[u8], &[u8]) {
-    text.split_at(text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len()))
-}
-
-/// The number behind a name.
-fn field(fields: &[u8], name: &[u8]) -> Option<u64> {
-    let at = memchr::memmem::find(fields, name)? + name.len();
-    number(digits(&fields[at..]).0)
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    // No step can overflow with up to 19 digits.
-    let is_short = digits.len() < 20;
-    if digits.is_empty() || digits.len() > 20 {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |value, digit| {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        if is_short {
-            return Some(value * 10 + u64::from(digit));
-        }
-        value.checked_mul(10)?.checked_add(u64::from(digit))
-    })
-}
-
-/// A time in units of so many nanoseconds, in whole ones.
-fn nanoseconds(cell: &[u8], scale: u64) -> Option<u64> {
-    if scale == 1 {
-        return number(cell);
-    }
-    if let Some(ns) = whole_nanoseconds(cell, scale) {
-        return Some(ns);
-    }
-    let value: f64 = std::str::from_utf8(cell).ok()?.parse().ok()?;
-    let ns = (value * scale as f64).round();
-    (0.0..=u64::MAX as f64).contains(&ns).then_some(ns as u64)
-}
-
-/// A decimal time that is a whole number of nanoseconds and below 2^51 of them: up to there the
-/// nearest floating-point number, scaled and rounded, is the same.
-fn whole_nanoseconds(cell: &[u8], scale: u64) -> Option<u64> {
-    let (whole, rest) = digits(cell);
-    let fraction = match rest.split_first() {
-        None => 0,
-        Some((b'.', fraction)) if fraction.len() <= 9 => {
-            let unit = 10_u64.pow(fraction.len() as u32);
-            if !scale.is_multiple_of(unit) {
-                return None;
-            }
-            number(fraction)? * (scale / unit)
-        }
-        Some(_) => return None,
-    };
-    let ns = number(whole)?.checked_mul(scale)?.checked_add(fraction)?;
-    (ns < 1 << 51).then_some(ns)
 }
 
 #[cfg(test)]

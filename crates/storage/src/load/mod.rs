@@ -14,7 +14,7 @@ mod iolog;
 mod table;
 mod text;
 
-use halfwink_inputs::Account;
+use halfwink_inputs::{look, no_long_line, Account, Family};
 
 pub use events::{Request, Trace};
 pub use fio::{Job, Jobs};
@@ -160,13 +160,11 @@ impl Load {
             return Trace::of(events, "trace of blktrace").map(Load::Trace).map_err(whole);
         }
         let other = || {
-            let other = halfwink_inputs::look(&first.bytes);
-            // What looks like a trace of blocks and is none has no other command.
-            let other = other.filter(|other| other.how != halfwink_inputs::BLOCKS);
-            let told = text::refusal(&first.bytes).or(other.map(|other| other.to_string()));
-            whole(told.unwrap_or_else(|| text::EXPECTED.to_owned()))
+            let other = look(&first.bytes, Family::Blocks);
+            whole(other.map_or_else(|| text::EXPECTED.to_owned(), |other| other.to_string()))
         };
         let text = std::str::from_utf8(&first.bytes).map_err(|_| other())?;
+        no_long_line(&first.bytes).map_err(whole)?;
         if text.starts_with("fio version") {
             return iolog::read(first, text);
         }

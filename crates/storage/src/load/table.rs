@@ -118,6 +118,8 @@ pub(super) struct Columns {
     latency: Option<(usize, f64)>,
     device: Option<usize>,
     cpu: Option<usize>,
+    /// Columns of the header.
+    all: usize,
 }
 
 const TIMES: [&str; 12] = [
@@ -205,7 +207,8 @@ pub(super) fn columns(line: &str) -> Option<Columns> {
     let latency = find(&LATENCIES).map(|n| (n, names[n].1.unwrap_or(1e9)));
     let time = (time, names[time].1);
     let (device, cpu) = (find(&DEVICES), find(&["cpu"]));
-    Some(Columns { delimiter, time, kind, size, offset, latency, device, cpu })
+    let all = names.len();
+    Some(Columns { delimiter, time, kind, size, offset, latency, device, cpu, all })
 }
 
 /// Nanoseconds of a time: by its unit, or as a date of its size, or as seconds with a fraction.
@@ -246,6 +249,11 @@ pub(super) fn read(file: &File, text: &str, columns: &Columns) -> Result<Vec<Eve
             LoadError::of(file, Some(number), format!("{what}: found `{found}`"))
         };
         let word = |at: usize| words.get(at).copied();
+        // A comma within a number moves all that stands behind it.
+        if let Some(at) = (columns.all..words.len()).find(|at| !words[*at].is_empty()) {
+            let expected = format!("expected {} cells, as the header has", columns.all);
+            return Err(wrong(&expected, at));
+        }
         let (time, unit) = columns.time;
         let at_ns = word(time).and_then(|word| time_ns(word, unit)).ok_or_else(|| {
             wrong("expected a time, with its unit in the column's name (time_us)", time)

@@ -124,38 +124,6 @@ fn shaped(file: &File, text: &str, shape: Shape) -> Result<Vec<Event>, LoadError
     Ok(table::spread(events))
 }
 
-/// Names outputs of tracers that lack what is played, with the command that has it.
-pub(super) fn refusal(bytes: &[u8]) -> Option<String> {
-    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
-    let has = |word: &str| head.contains(word);
-    let told = if has("TIME(ms)") && has("LAT(ms)") && !has("BYTES") {
-        "text of bpftrace's biosnoop.bt, without sizes; expected that of bcc: biosnoop-bpfcc"
-    } else if has("LATms") && has("BLOCK") && !has("STARTs") {
-        "text of iosnoop without times; expected them: iosnoop -ts"
-    } else if has("nvme_setup_cmd") || has("nvme_complete_rq") {
-        "trace events of nvme; expected those of the block layer: perf record -e 'block:block_rq_*'"
-    } else if has("block:block_rq_") && has("dev:") {
-        "text of perf trace; expected that of perf script: perf record -e 'block:block_rq_*'"
-    } else if has("@usecs:") || has("[4K, 8K)") || (has("usecs") && has("distribution")) {
-        "a histogram; expected each I/O: biosnoop-bpfcc"
-    } else if has("==================== All Devices ====================") {
-        "text of btt; expected that of blkparse: blkparse -i sda"
-    } else if has("Device") && has("r/s") && has("w/s") {
-        "text of iostat, with means alone; expected each I/O: blktrace -d /dev/sda"
-    } else if head.lines().take(3).all(is_average) {
-        "averages of a log of fio; expected each I/O: write_lat_log=NAME without log_avg_msec"
-    } else {
-        return None;
-    };
-    Some(format!("this is {told}"))
-}
-
-/// A line of fio's logs that stands for several I/Os: it has no bytes.
-fn is_average(line: &str) -> bool {
-    let words: Option<Vec<u64>> = line.split(',').map(|word| word.trim().parse().ok()).collect();
-    words.is_some_and(|words| (4..8).contains(&words.len()) && words[2] < 3 && words[3] == 0)
-}
-
 /// Events of lines that stand for themselves. Of other programs' events lines are left out; of a
 /// CSV all must be right but the first, which may be a header.
 fn by_line(

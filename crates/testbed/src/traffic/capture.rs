@@ -6,6 +6,7 @@ use std::io::{BufReader, BufWriter, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use halfwink_inputs::{look, open_input, Budget, Family};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
@@ -22,6 +23,8 @@ use super::Error;
 const SNAP_BYTES: u32 = 65_535;
 /// First four bytes of a pcapng file, in either order.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// Bytes that tell what another file is.
+const LOOKED_AT: u64 = 1 << 14;
 /// Frames with nothing behind their addresses and type are not sent.
 const LEAST_BYTES: usize = 14;
 
@@ -64,14 +67,17 @@ enum Format {
 
 impl Format {
     fn open(path: &Path) -> Result<Format, Error> {
-        let budget = halfwink_inputs::Budget::new(MOST_BYTES);
-        let opened = halfwink_inputs::open_input(path, &budget);
+        let budget = Budget::new(MOST_BYTES);
+        let opened = open_input(path, &budget);
         let mut file = opened.map_err(|error| Error::input(error.to_string()))?;
-        let mut magic = Vec::new();
-        let read = file.by_ref().take(4).read_to_end(&mut magic);
+        let mut head = Vec::new();
+        let read = file.by_ref().take(LOOKED_AT).read_to_end(&mut head);
         read.map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
-        let is_ng = magic == PCAPNG_MAGIC;
-        let file: Source = BufReader::new(Box::new(Cursor::new(magic).chain(file)));
+        if let Some(other) = look(&head, Family::Frames) {
+            return Err(Error::input(format!("{}: {other}", path.display())));
+        }
+        let is_ng = head.starts_with(&PCAPNG_MAGIC);
+        let file: Source = BufReader::new(Box::new(Cursor::new(head).chain(file)));
         if is_ng {
             return PcapNgReader::new(file).map(Format::Ng).map_err(|e| wrong(path, &e));
         }

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use halfwink_inputs::{is_text, look, Family};
+
 use super::Record;
 use crate::drmemtrace::is_drmemtrace;
 use crate::error::{Problem, TraceError};
@@ -125,6 +127,19 @@ impl Layout {
     }
 }
 
+/// Returns the command that imports a file whose head is one of records; none if it is none.
+pub(crate) fn import_of(head: &[u8]) -> Option<String> {
+    let (what, option) = match head {
+        _ if is_drmemtrace(head) => ("entries of drmemtrace", " --format drmemtrace"),
+        _ if OWN.fits(head) => ("ChampSim's records", ""),
+        _ if CLOUDSUITE.into_iter().any(|layout| layout.fits(head)) => {
+            ("records of the cloudsuite form", " --format champsim-cloudsuite")
+        }
+        _ => return None,
+    };
+    Some(format!("these are {what}: `halfwink trace import{option} FILE` makes a trace of them"))
+}
+
 /// Reads the first records and chooses the layout.
 ///
 /// # Errors
@@ -137,8 +152,13 @@ pub(super) fn layout(
     let most = (LOOKED_AT * CLOUDSUITE[0].bytes) as u64;
     input.by_ref().take(most).read_to_end(&mut head).map_err(|e| unreadable(0, &e))?;
     let wrong = |at: usize, why: String| Err(TraceError::at(at as u64, Problem::Import(why)));
-    if let Some(other) = halfwink_inputs::look(&head) {
+    if let Some(other) = look(&head, Family::Instructions) {
         return wrong(0, other.to_string());
+    }
+    if is_text(&head) && !OWN.fits(&head) {
+        let why = "this is text and no ChampSim trace: `halfwink record -- \
+                   PROGRAM` records a program itself";
+        return wrong(0, why.to_owned());
     }
     if is_drmemtrace(&head) {
         return wrong(0, "these are drmemtrace entries: --format drmemtrace".to_owned());

@@ -18,6 +18,7 @@ mod lengths;
 mod return_tests;
 
 pub use export::{export_champsim, ExportOptions};
+pub(crate) use form::import_of;
 pub use form::RecordForm;
 pub use import::{import_champsim, ImportOptions};
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use halfwink_inputs::{look, Family};
 use halfwink_units::Asid;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -14,10 +15,14 @@ use super::read_at::{ReadAt, WholeFile};
 use super::section::{read_exact, read_section, SectionKind};
 use super::warm::WarmSet;
 use super::{END_MAGIC, MAGIC, VERSION};
+use crate::champsim::import_of;
 use crate::error::{corrupt, Problem, TraceError};
 use crate::event::Event;
 use crate::program::Program;
 use crate::source::{Address, Item, Source};
+
+/// Bytes that tell what another file is.
+const LOOKED_AT: u64 = 1 << 14;
 
 /// An open trace: its provenance, index and static tables.
 pub struct TraceFile {
@@ -184,6 +189,8 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
     // As far as it goes: a short file of another kind is called foreign, not cut short.
     let compared = present.min(MAGIC.len());
     if head[..compared] != MAGIC[..compared] {
+        let mut head = vec![0; size.min(LOOKED_AT) as usize];
+        read_exact(file, &mut head, 0, "the header")?;
         return Err(TraceError::at(0, Problem::Foreign(name_of(&head))));
     }
     if present < head.len() {
@@ -213,18 +220,20 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
 
 /// Describes a file of another format by its first bytes: a user with the wrong file mostly has the
 /// right one at hand.
-fn name_of(head: &[u8]) -> &'static str {
-    const KNOWN: [(&[u8], &str); 7] = [
+fn name_of(head: &[u8]) -> String {
+    const KNOWN: [(&[u8], &str); 6] = [
         (b"\x1f\x8b", "it looks like gzip; `halfwink trace import` reads ChampSim traces"),
         (b"\xfd7zXZ", "it looks like xz; `halfwink trace import` reads ChampSim traces"),
         (b"BZh", "it looks like bzip2; `halfwink trace import` reads ChampSim traces"),
         (b"PK", "it looks like a zip archive"),
-        (b"\x7fELF", "it looks like a program"),
         (b"(\xb5/\xfd", "it looks like zstd"),
         (b"HWT", "its first byte was lost, as in a transfer as text"),
     ];
     let found = KNOWN.iter().find(|(magic, _)| head.starts_with(magic));
-    found.map_or("its first bytes are unknown", |&(_, name)| name)
+    let found = found.map(|&(_, name)| name.to_owned());
+    let found = found.or_else(|| look(head, Family::Instructions).map(|other| other.to_string()));
+    let found = found.or_else(|| import_of(head));
+    found.unwrap_or_else(|| "its first bytes are unknown".to_owned())
 }
 
 fn read_footer(file: &dyn ReadAt) -> Result<Footer, TraceError> {

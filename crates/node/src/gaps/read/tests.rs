@@ -75,10 +75,12 @@ fn decimal_times_are_those_of_floating_point() {
 fn wide_tables_have_their_columns_anywhere() {
     let wide: String = (0..300).map(|n| format!("c{n},")).collect();
     let row = "x,".repeat(300);
-    let text = format!("{wide}end_us,cpu,begin_us,note\n{row}7,3,5,kept\n{row}9\n");
+    let good = format!("{row}7,3,5,kept\n").repeat(20);
+    let text = format!("{wide}end_us,cpu,begin_us,note\n{good}{row}9\n");
     let found = of(&text);
     assert_eq!((found.cpus[0].number, found.bad_lines), (3, 1));
-    assert_eq!(found.cpus[0].gaps, [us(0, 2, None)]);
+    // The rows are one gap, again and again.
+    assert_eq!((&found.cpus[0].gaps[..], found.broken), (&[us(0, 2, None)][..], 19));
 }
 
 #[test]
@@ -95,9 +97,37 @@ fn table_of_gaps_in_any_unit() {
 
 #[test]
 fn table_leaves_out_what_is_no_gap() {
-    let found = of("cpu,begin_us,end_us\n0,1,9\n0,8,12\n0,20,20\n0,x,30\n0,30,40\n");
-    assert_eq!(found.cpus[0].gaps, [us(0, 8, None), us(29, 39, None)]);
+    let good: String = (50..90).map(|n| format!("0,{n},{}\n", n + 1)).collect();
+    let bad = "0,1,9\n0,8,12\n0,20,20\n0,x,30\n0,30,40\n";
+    let found = of(&format!("cpu,begin_us,end_us\n{bad}{good}"));
+    assert_eq!(found.cpus[0].gaps[..2], [us(0, 8, None), us(29, 39, None)]);
     assert_eq!((found.broken, found.bad_lines), (1, 2));
+    // Of few rows two are too many.
+    let few = read(format!("cpu,begin_us,end_us\n{bad}").as_bytes()).unwrap_err().to_string();
+    assert!(few.starts_with("2 of 5 lines are bad, expected at most 5 %; the first one, line 4"));
+    for row in ["0,9,8", "0,1,inf", "0,-3,4", "0,1,234,567", "0,nan,5"] {
+        let error = read(format!("cpu,begin_us,end_us\n0,1,2\n{row}\n").as_bytes());
+        assert!(error.is_err(), "{row}");
+    }
+}
+
+#[test]
+fn rows_of_a_table_are_sorted() {
+    let found = of("cpu,begin_us,end_us\n0,30,40\n1,5,6\n0,20,25\n0,1,9,\n");
+    let expected = [us(0, 8, None), us(19, 24, None), us(29, 39, None)];
+    assert_eq!((&found.cpus[0].gaps[..], found.broken), (&expected[..], 0));
+}
+
+#[test]
+fn a_time_is_a_word_of_its_own() {
+    let line = |time: &str| format!("<idle>-0 [000] d..1 {time}: cpu_idle: state=1 cpu_id=0\n");
+    for wrong in ["1e308.001", "1,234.001", "x9.5", "9.5x"] {
+        let error = read((line(wrong) + &line(wrong)).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("cannot be read: 2"), "{wrong}: {error}");
+    }
+    // `perf script -F +period` has a number before the event.
+    let period = event(1, 1, 0).replace(": cpu_idle", ":          1 power:cpu_idle");
+    assert_eq!(of(&(period + &event(5, -1, 0))).cpus[0].gaps, [us(0, 4, Some(1))]);
 }
 
 fn event(us: u64, state: i64, cpu: u32) -> String {
@@ -163,12 +193,17 @@ fn missing_events_and_clocks_that_step_break_gaps() {
 
 #[test]
 fn bad_lines_are_counted() {
-    let text = event(10, 1, 0)
+    let good: String = (0..20).map(|n| event(100 + n, n as i64 % 2 * -2 + 1, 1)).collect();
+    let text = good
+        + &event(10, 1, 0)
         + &event(20, -1, 0)
         + "<idle>-0 [000] d..1 123456789: cpu_idle: state=1 cpu_id=0\n"
-        + "<idle>-0 [000] d..1 9.5: cpu_idle: state= cpu_id=0\n";
+        + "<idle>-0 [000] d..1 9.5: cpu_idle: state=1 cpu_id=1\n";
     let found = of(&text);
-    assert_eq!((found.gaps(), found.bad_lines), (1, 2));
+    assert_eq!((found.gaps(), found.bad_lines), (11, 1));
+    let more = text + "<idle>-0 [000] d..1 9.5: cpu_idle: state= cpu_id=0\n";
+    let error = read(more.as_bytes()).unwrap_err().to_string();
+    assert!(error.starts_with("2 of 25 lines are bad"), "{error}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod options;
 mod sections;
+mod sum;
 
 use std::collections::HashMap;
 
@@ -353,7 +354,10 @@ impl<'a> Reader<'a> {
 /// A number, and by a suffix how many: with a base of 1024 (fio's default) `4k` is 4096 and `4ki`
 /// is 4000.
 fn scaled(word: &str, kb: f64) -> Option<f64> {
-    let word = word.to_ascii_lowercase();
+    let word = word.trim().to_ascii_lowercase();
+    if word.starts_with('(') {
+        return sum::value(&word, |number| scaled(number, kb));
+    }
     if let Some(hex) = word.strip_prefix("0x") {
         return u64::from_str_radix(hex, 16).ok().map(|value| value as f64);
     }

@@ -140,7 +140,7 @@ fn read(path: &str, content: &str) -> Result<(usize, Vec<u64>), StudyError> {
         let before = demand.len();
         for cell in line.split(',') {
             let bytes = cell.trim().parse::<u64>().map_err(|_| {
-                at(n + 1, format!("found `{}`, expected a whole number of bytes", cell.trim()))
+                at(n + 1, format!("found `{:.60}`, expected a whole number of bytes", cell.trim()))
             })?;
             demand.push(bytes);
         }

@@ -9,7 +9,7 @@ use halfwink_fabric::flows::files::{needs, read_coflows, read_flows, Needs};
 use halfwink_fabric::flows::htsim::{nodes, read_matrix};
 use halfwink_fabric::flows::workload::{Amount, Workload};
 use halfwink_fabric::flows::{chakra, Racks, Traffic};
-use halfwink_inputs::{expand, open_input, read_input, Budget, Opened};
+use halfwink_inputs::{expand, look, no_long_line, open_input, read_input, Budget, Family, Opened};
 
 use crate::error::StudyError;
 use crate::library::Library;
@@ -124,8 +124,9 @@ fn is_file(name: &str) -> bool {
 fn text_of(path: &Path) -> Result<String, StudyError> {
     let bytes = open_input(path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
     let bytes = bytes.and_then(Opened::bytes).map_err(|e| StudyError::Usage(e.to_string()))?;
+    no_long_line(&bytes).map_err(|why| StudyError::Usage(format!("{}: {why}", path.display())))?;
     String::from_utf8(bytes).map_err(|error| {
-        let other = halfwink_inputs::look(error.as_bytes()).map(|other| other.to_string());
+        let other = look(error.as_bytes(), Family::Flows).map(|other| other.to_string());
         let other = other.unwrap_or_else(|| "this is no text, expected flows".to_owned());
         StudyError::Usage(format!("{}: {other}", path.display()))
     })
@@ -197,10 +198,10 @@ impl Source {
         };
         let traffic = library.flows((digest, racks.count, racks.servers), || {
             parse(&text, racks).map_err(|error| {
-                let other =
-                    halfwink_inputs::look(text.as_bytes()).filter(|_| nodes(&text).is_none());
-                let message = other.map_or_else(|| error.to_string(), |other| other.to_string());
-                StudyError::Usage(format!("{name}:{message}"))
+                StudyError::Usage(match look(text.as_bytes(), Family::Flows) {
+                    Some(other) => format!("{name}: {other}"),
+                    None => format!("{name}:{error}"),
+                })
             })
         })?;
         Ok(Source::Read { traffic, digest })
