@@ -118,7 +118,7 @@ def test_a_connection_of_plain_tcp_has_a_line(
             one.close()
         talk(steer.address, b"x")
         line = lines_of(steer, file, form, 2)[1]
-        assert (line["status"], int(line["bytes"]), line["machine"]) == (502, 0, NOBODY[form])
+        assert (line["status"], int(line["bytes"]), line["machine"]) == (503, 0, NOBODY[form])
         assert line["outcome"] == "unreachable"
     played = halfwink("hybrid", "readfile", "-t", "always-on", "--load", f"log:{file}")
     assert ", 2 requests" in " ".join((played.err + played.out).split()), played.err

@@ -44,7 +44,7 @@ async fn passed(
                 let again = attempts <= config.limits.retries;
                 lane.shared.dispatch.failed(ticket.side, again);
                 if !again {
-                    return Err(Failure::new(502, Outcome::Unreachable));
+                    return Err(Failure::new(503, Outcome::Unreachable));
                 }
                 if unmade == Unmade::Lost {
                     ticket = lane.again(ticket, &config).await?;
