@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::Input;
 use halfwink_fabric::flows::Traffic;
+use halfwink_inputs::{look, Family};
 use halfwink_storage::load::Load;
-use halfwink_techniques::{no_description, read_text, Choice, Descriptions, Error, Stamp};
+use halfwink_techniques::{read_text, Choice, Descriptions, Error, Stamp};
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
@@ -91,7 +92,8 @@ impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
         halfwink_policy_module::install();
-        let descriptions = Descriptions::new(root);
+        let named = |head: &[u8]| look(head, Family::Descriptions).map(|other| other.to_string());
+        let descriptions = Descriptions::naming(root, named);
         Library { descriptions, kept: Arc::default(), mutant: None }
     }
 
@@ -286,7 +288,7 @@ impl Library {
                 return Err(StudyError::Usage(message));
             }
         }
-        no_description("machine", name)?;
+        self.descriptions.no_description("machine", name)?;
         let examples: Vec<String> = known
             .iter()
             .flat_map(|k| [k.clone(), format!("{k}-1"), format!("{k}-4"), format!("{k}-16")])

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use halfwink_engine::{Input, Template};
-use halfwink_inputs::{look, Budget, Family, InputError};
+use halfwink_inputs::{Budget, InputError};
 
 use crate::{kernel_table, Error};
 
@@ -21,6 +21,7 @@ type Parsed = HashMap<PathBuf, (Stamp, Arc<Template>)>;
 pub struct Descriptions {
     root: PathBuf,
     parsed: Arc<Mutex<Parsed>>,
+    look: Look,
 }
 
 /// Size and time of a file: they differ once it was written again.
@@ -55,7 +56,13 @@ pub struct Described<M> {
 impl Descriptions {
     /// Descriptions below this folder.
     pub fn new(root: impl Into<PathBuf>) -> Descriptions {
-        Descriptions { root: root.into(), parsed: Arc::default() }
+        Descriptions::naming(root, |_| None)
+    }
+
+    /// Descriptions below this folder. `look` names other files by their first bytes, with the step
+    /// that leads on. Live programs have none: it would be a hundredth of them.
+    pub fn naming(root: impl Into<PathBuf>, look: Look) -> Descriptions {
+        Descriptions { root: root.into(), parsed: Arc::default(), look }
     }
 
     /// Returns the path of a folder (`machines/router`).
@@ -89,8 +96,28 @@ impl Descriptions {
         if known.iter().any(|k| k == name) {
             return Ok(self.folder(folder).join(format!("{name}.toml")));
         }
-        no_description(what, name)?;
+        self.no_description(what, name)?;
         Err(Error::unknown(what, name, known.iter().map(String::as_str)))
+    }
+
+    /// Refuses a name that is a file or folder, and no description.
+    ///
+    /// # Errors
+    /// It is one: what it looks like, and the step that leads on.
+    pub fn no_description(&self, what: &str, name: &str) -> Result<(), Error> {
+        let path = Path::new(name);
+        if path.is_dir() && name.contains('/') {
+            let message =
+                format!("{what} `{name}` is a folder, expected a name, or a file FILE.toml");
+            return Err(Error::Usage(message));
+        }
+        let Ok(file) = halfwink_inputs::open_regular(path) else { return Ok(()) };
+        let mut head = Vec::new();
+        file.take(LOOKED_AT).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
+        Err(Error::Usage(match (self.look)(&head) {
+            Some(other) => format!("{what} `{name}`: {other}"),
+            None => format!("{what} `{name}`: names of descriptions end in .toml"),
+        }))
     }
 
     /// Reads a description and sets values (path, value), where the kernel parameter
@@ -134,24 +161,8 @@ impl Descriptions {
     }
 }
 
-/// Refuses a name that is a file or folder, and no description.
-///
-/// # Errors
-/// It is one: what it looks like, and the step that leads on.
-pub fn no_description(what: &str, name: &str) -> Result<(), Error> {
-    let path = Path::new(name);
-    if path.is_dir() && name.contains('/') {
-        let message = format!("{what} `{name}` is a folder, expected a name, or a file FILE.toml");
-        return Err(Error::Usage(message));
-    }
-    let Ok(file) = halfwink_inputs::open_regular(path) else { return Ok(()) };
-    let mut head = Vec::new();
-    file.take(LOOKED_AT).read_to_end(&mut head).map_err(|error| Error::io(path, error))?;
-    Err(Error::Usage(match look(&head, Family::Descriptions) {
-        Some(other) => format!("{what} `{name}`: {other}"),
-        None => format!("{what} `{name}`: names of descriptions end in .toml"),
-    }))
-}
+/// Names a file that is no description by its first bytes.
+pub type Look = fn(&[u8]) -> Option<String>;
 
 /// Bytes that tell what another file is.
 const LOOKED_AT: u64 = 1 << 14;
@@ -176,7 +187,8 @@ mod tests {
     #[test]
     fn other_files_are_named_in_place_of_names() {
         let folder = tempfile::tempdir().unwrap();
-        let descriptions = Descriptions::new(folder.path());
+        let is_topology = |head: &[u8]| head.starts_with(b"<?xml").then(|| "a topology".to_owned());
+        let descriptions = Descriptions::naming(folder.path(), is_topology);
         let found = |name: &str| descriptions.find("machines", "machine", name);
         let said = |name: &str| found(name).unwrap_err().to_string();
         let at = |name: &str, text: &str| {
@@ -184,9 +196,7 @@ mod tests {
             fs::write(&path, text).unwrap();
             path.display().to_string()
         };
-        let topology =
-            at("a.xml", "<?xml version=\"1.0\"?>\n<topology>\n<object type=\"Machine\">");
-        assert!(said(&topology).contains("a topology of hwloc: `halfwink calibrate host`"));
+        assert!(said(&at("a.xml", "<?xml version=\"1.0\"?>")).ends_with("a.xml`: a topology"));
         assert!(said(&at("a.txt", "cores = 4\n")).ends_with("names of descriptions end in .toml"));
         assert!(said(&folder.path().display().to_string()).contains("is a folder"));
         assert_eq!(said("other"), "unknown machine `other`");

@@ -35,7 +35,7 @@ mod slot;
 
 pub use choice::Choice;
 pub use context::{CircuitsContext, CompletionContext, GatingContext};
-pub use descriptions::{no_description, read_text, Described, Descriptions, Stamp};
+pub use descriptions::{read_text, Described, Descriptions, Look, Stamp};
 pub use error::Error;
 pub use list::{
     choices, set_loader, technique, techniques, Change, Delays, Gating, Loader, Make, MakeOffload,
