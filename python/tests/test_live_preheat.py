@@ -213,7 +213,7 @@ def test_damaged_sets_and_keys_are_one_line(
         lines.write_bytes(content)
         done = halfwink(*run, str(lines))
         assert done.status == 2
-        assert done.complaint.startswith(f"{lines}: "), done
+        assert done.complaint.startswith(f"--set: {lines}: "), done
         assert done.complaint.count("\n") == 0
     key.write_bytes(b"short")
     lines.write_bytes(good)

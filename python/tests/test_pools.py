@@ -153,7 +153,7 @@ def test_a_program_that_is_no_file_is_why_processes_do_not_start(monkeypatch: py
         return str(error.value)
 
     assert said().startswith("executor Broken: BrokenProcessPool: terminated abruptly; ")
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>", raising=False)
     assert "again, and <stdin> is no file; save it as one; finished runs are kept" in said()
 
 

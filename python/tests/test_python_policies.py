@@ -211,6 +211,8 @@ def test_class_that_no_process_can_get_is_refused_in_one_line(monkeypatch: pytes
     # The main program's file is run again by processes that Python starts.
     main = type("Main", (Mine,), {"__module__": "__main__", "__qualname__": "Main"})
     monkeypatch.setattr(sys.modules["__main__"], "Main", main, raising=False)
+    # A worker of pytest has none.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
     pickle.dumps(hw.Job("chip", "alu", "ev6-4", finding.named(main)))
     monkeypatch.delattr(sys.modules["__main__"], "__file__")
     with pytest.raises(hw.HalfwinkError, match="defined in a notebook or a prompt"):
