@@ -18,7 +18,7 @@ use halfwink_engine::Histogram;
 use halfwink_units::Time;
 
 pub use play::{best, package_saves, play, recorded, Outcome};
-pub use read::{read, ReadError};
+pub use read::{read, read_with, ReadError};
 pub use together::{together, Together};
 
 /// An idle time of a CPU.

@@ -62,17 +62,25 @@ pub enum ReadError {
     },
 }
 
-/// Reads a recording.
+/// Reads a recording, of whose lines so few may be bad as those of any file.
 ///
 /// # Errors
 /// If it cannot be read, or holds no gap.
-pub fn read(mut input: impl BufRead) -> Result<Recording, ReadError> {
-    read_lines(&mut input)
+pub fn read(input: impl BufRead) -> Result<Recording, ReadError> {
+    read_with(input, Share::default())
+}
+
+/// Reads a recording of which this share of lines may be bad.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(mut input: impl BufRead, accepted: Share) -> Result<Recording, ReadError> {
+    read_lines(&mut input, accepted)
 }
 
 /// Reads without a type parameter, so that it is compiled here, where loops are optimised, and not
 /// in the crate that calls it.
-fn read_lines(input: &mut dyn BufRead) -> Result<Recording, ReadError> {
+fn read_lines(input: &mut dyn BufRead, accepted: Share) -> Result<Recording, ReadError> {
     let mut reader = Reader::default();
     // The beginning of a line whose end is not in the buffer.
     let mut begun: Vec<u8> = Vec::new();
@@ -104,7 +112,7 @@ fn read_lines(input: &mut dyn BufRead) -> Result<Recording, ReadError> {
     if !begun.is_empty() {
         reader.line(&begun)?;
     }
-    reader.finish()
+    reader.finish(accepted)
 }
 
 /// Adds to the beginning of a line, of which no more is kept than is read.
@@ -456,7 +464,7 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> Result<Recording, ReadError> {
+    fn finish(mut self, accepted: Share) -> Result<Recording, ReadError> {
         let is_open = |(_, open): &&(u32, Open)| open.entered.is_some();
         self.cut += self.cpus.all.iter().filter(is_open).count() as u64;
         let earliest = self.span[0];
@@ -478,7 +486,7 @@ impl Reader {
         }
         if let Some(first) = self.first_bad.take() {
             let (bad, lines) = (self.bad, self.events);
-            if !Share::default().accepts(bad, lines) {
+            if !accepted.accepts(bad, lines) {
                 return Err(ReadError::TooMany { bad, lines, first });
             }
         }

@@ -4,8 +4,8 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use halfwink_engine::RunControl;
-use halfwink_inputs::{open_input, Budget, MOST_BAD};
-use halfwink_node::gaps::{self, Outcome, Recording};
+use halfwink_inputs::{open_input, Budget, Share};
+use halfwink_node::gaps::{self, Outcome, ReadError, Recording};
 use halfwink_techniques::node::machine::Machine;
 use halfwink_techniques::node::{MakeIdler, Plan};
 use halfwink_techniques::{Choice, Make};
@@ -314,17 +314,14 @@ fn read(file: &Path, any_bad: bool) -> Result<Recording, StudyError> {
         .and_then(halfwink_inputs::Opened::text)
         .map_err(|error| StudyError::Usage(error.to_string()))?;
     let name = opened.path().display().to_string();
-    let recording = gaps::read(BufReader::with_capacity(1 << 16, opened))
-        .map_err(|error| StudyError::Usage(format!("{name}: {error}")))?;
-    // Each gap is two events, its begin and its end.
-    let lines = recording.bad_lines + 2 * recording.gaps();
-    if !any_bad && recording.bad_lines as f64 > MOST_BAD / 100.0 * lines as f64 {
-        return Err(StudyError::Usage(format!(
-            "{name}: {} of {lines} lines cannot be read; `--ignore bad-lines` plays the rest",
-            recording.bad_lines
-        )));
-    }
-    Ok(recording)
+    let accepted = if any_bad { Share::ALL } else { Share::default() };
+    gaps::read_with(BufReader::with_capacity(1 << 16, opened), accepted).map_err(|error| {
+        let next = match error {
+            ReadError::TooMany { .. } => "; `--ignore bad-lines` plays the rest",
+            _ => "",
+        };
+        StudyError::Usage(format!("{name}: {error}{next}"))
+    })
 }
 
 /// A row to be played in all gaps.
