@@ -316,6 +316,7 @@ fn read(file: &Path, any_bad: bool) -> Result<Recording, StudyError> {
     let name = opened.path().display().to_string();
     let accepted = if any_bad { Share::ALL } else { Share::default() };
     gaps::read_with(BufReader::with_capacity(1 << 16, opened), accepted).map_err(|error| {
+        // The reader knows nothing of options: the step that leads on is named here.
         let next = match error {
             ReadError::TooMany { .. } => "; `--ignore bad-lines` plays the rest",
             _ => "",
