@@ -248,7 +248,7 @@ def test_files_that_are_no_recordings(halfwink: Halfwink, busy: Path, tmp_path: 
 def test_many_bad_lines_are_refused_and_can_be_left_out(busy: Path):
     bad = "<idle>-0 [000] d..1 123: power:cpu_idle: state=1 cpu_id=0\n"
     busy.write_text(busy.read_text() + 200 * bad)
-    with pytest.raises(HalfwinkError, match="200 of 1000 lines are bad, .*; `--ignore bad-l"):
+    with pytest.raises(HalfwinkError, match=r"200 of 1000 lines are bad, .*; `--ignore bad-l"):
         hw.idle(busy, machine=ON)
     found = hw.idle(busy, machine=ON, ignore=["bad-lines"])
     assert found.recording["left_out"]["bad_lines"] == 200
