@@ -403,7 +403,7 @@ mod tests {
         assert!(times[0] >= 3.0 * 86_400.0 && times[4] < 4.0 * 86_400.0, "{times:?}");
         let rare = drawn(&Arrivals::Constant { rate: 1.0 / 864_000.0 }, 100);
         assert!((rare[1] - 1_728_000.0).abs() < 1e-3, "{rare:?}");
-        // What comes behind any run never comes.
+        // Arrivals that would come after any run are left out.
         assert_eq!(rare.len(), 20);
     }
 

@@ -279,7 +279,7 @@ impl Inner {
 /// A run that ends early leaves what it has logged.
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // There is no one left to tell of an error.
         let _ = self.drain();
     }
 }

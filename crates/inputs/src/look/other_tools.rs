@@ -236,7 +236,7 @@ pub(super) const ROWS: &[Row] = &[
             };
             head.lines().take(5).count() > 0 && head.lines().take(5).all(|line| call(&line))
         },
-        how: "`halfwink record -- PROGRAM` records the program itself",
+        how: RECORDS,
         steps: &[(Blocks, EACH_IO), (Idle, EACH_GAP)],
     },
     // Means over an interval say nothing of how long each idle time was, which policies hang on.

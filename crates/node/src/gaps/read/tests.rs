@@ -102,7 +102,7 @@ fn table_leaves_out_what_is_no_gap() {
     let found = of(&format!("cpu,begin_us,end_us\n{bad}{good}"));
     assert_eq!(found.cpus[0].gaps[..2], [us(0, 8, None), us(29, 39, None)]);
     assert_eq!((found.broken, found.bad_lines), (1, 2));
-    // Of few rows two are too many.
+    // Two bad rows are too many among few.
     let few = read(format!("cpu,begin_us,end_us\n{bad}").as_bytes()).unwrap_err().to_string();
     assert!(few.starts_with("2 of 5 lines are bad, expected at most 5 %; the first one, line 4"));
     for row in ["0,9,8", "0,1,inf", "0,-3,4", "0,1,234,567", "0,nan,5"] {

@@ -12,7 +12,7 @@ pub(super) fn stamp(before: &[u8]) -> Option<u64> {
     }
     let before = before.strip_suffix(b":")?;
     let from = before.iter().rposition(|b| !b.is_ascii_digit() && *b != b'.')? + 1;
-    // Of `1e308.5` or `1,234.5` the end is no time.
+    // The end of `1e308.5` or `1,234.5` is no time.
     if from > 0 && !before[from - 1].is_ascii_whitespace() {
         return None;
     }
