@@ -124,20 +124,25 @@ fn a_log_goes_on_when_there_is_room_and_marks_what_it_lacks() {
 
 #[test]
 fn a_policy_that_takes_over_on_a_full_disk_has_its_header_before_its_first_line() {
-    let (live, mut host, disk, events) = full();
-    let other = host.log().again(header("other"));
-    host.replace(threshold(2), other);
+    let disk = Disk::with(1_000);
+    let writer = Writer::to("log", Box::new(disk.clone()), &header("one"));
+    let mut host = Host::logged(threshold(1), writer.stream(STEERING));
     host.start(|_, _| {});
-    let dropped = live.dropped();
-    wait_until(|| live.dropped() > dropped);
+    // More lines than the disk and the writer have room for.
+    let events = 4_000;
+    (0..events).for_each(|at| host.deliver(Time(at), &Event::Arrive, |_, _| {}));
+    writer.header(&header("other"));
+    let mut other = Host::logged(threshold(2), writer.stream(STEERING));
+    other.start(|_, _| {});
     disk.make_room(usize::MAX);
-    wait_until(|| live.error().is_none());
-    host.deliver(Time(events), &Event::Arrive, |_, _| {});
-    live.end().unwrap();
+    other.deliver(Time(events), &Event::Arrive, |_, _| {});
+    drop((host, other));
+    writer.end(Time(events), 0).unwrap_err();
     let log = disk.text();
     let (_, after) = log.split_once("other").unwrap();
     let first = after.lines().nth(1).unwrap();
-    assert!(first.starts_with("{\"dropped\":"), "{first}");
+    // The start of the policy found no room either.
+    assert!(first.starts_with("{\"dropped\":1,"), "{first}");
     assert!(first.contains(&format!("\"now_ps\":{events},")), "{first}");
     assert_eq!(replayed(&log).first_difference, None);
 }
