@@ -9,16 +9,16 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink.models import Segregation, segregation_sweep
+from halfwink.models import SegregationSweep, segregation_sweep
 from halfwink.models.profiles import os_profile
 
 
 @pytest.fixture(scope="module")
-def apache() -> Segregation:
+def apache() -> SegregationSweep:
     return segregation_sweep("apache", l2="256KB")
 
 
-def test_one_stack_misses_what_the_profile_counts(apache: Segregation) -> None:
+def test_one_stack_misses_what_the_profile_counts(apache: SegregationSweep) -> None:
     levels = os_profile("apache", caches="16KB:2 16KB:2 256KB:16").levels
     second = levels.filter(level="L2").sort("mode")
     lru = apache.schemes.row(0, named=True)
@@ -27,7 +27,7 @@ def test_one_stack_misses_what_the_profile_counts(apache: Segregation) -> None:
     assert second["accesses"].to_list() == [lru["kernel_accesses"], lru["user_accesses"]]
 
 
-def test_all_published_points_are_there(apache: Segregation) -> None:
+def test_all_published_points_are_there(apache: SegregationSweep) -> None:
     counts = dict(apache.schemes.group_by("scheme").len().iter_rows())
     # 45 splits, 256 pairs of ranks, 3 routes by 2 ways to look up.
     assert (counts["way-partition"], counts["insertion"], counts["bank-partition"]) == (45, 256, 6)
@@ -40,7 +40,7 @@ def test_all_published_points_are_there(apache: Segregation) -> None:
     assert first["mpki"] == apache.schemes["mpki"][0]
 
 
-def test_curves_are_close_to_every_split(apache: Segregation) -> None:
+def test_curves_are_close_to_every_split(apache: SegregationSweep) -> None:
     """Lines that both sides use are all that tells them from the splits played one by one."""
     accesses = apache.schemes.select("user_accesses", "kernel_accesses").row(0)
     splits = apache.schemes.filter(scheme="way-partition")

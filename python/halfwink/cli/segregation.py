@@ -12,7 +12,7 @@ from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings
 
 if TYPE_CHECKING:
-    from halfwink.models.segregation import Segregation
+    from halfwink.models.segregation import SegregationSweep
 
 app = App(name="segregation", help="Keep kernel and user apart in the second-level cache.")
 
@@ -83,7 +83,7 @@ def rule_text(row: dict[str, Any]) -> str:
     return row["route"]
 
 
-def _show(workload: str, l2: str, found: Segregation) -> None:
+def _show(workload: str, l2: str, found: SegregationSweep) -> None:
     best = found.best().to_dicts()
     stdout.print(_verdict(workload, l2, found), markup=False)
     stdout.print()
@@ -110,7 +110,7 @@ def _show(workload: str, l2: str, found: Segregation) -> None:
     )
 
 
-def _verdict(workload: str, l2: str, found: Segregation) -> str:
+def _verdict(workload: str, l2: str, found: SegregationSweep) -> str:
     """Returns a sentence on the largest gain and the scheme that brings it."""
     lru = found.schemes.row(0, named=True)
     best = max(found.best().to_dicts(), key=lambda row: row["equal_gain_pct"])

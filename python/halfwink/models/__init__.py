@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from halfwink.models.preheat import simulate as preheat_simulation
     from halfwink.models.profiles import OsProfile, os_profile, os_profiles
     from halfwink.models.request_profile import RequestProfile, stated_profile
-    from halfwink.models.segregation import Segregation, segregation_sweep
+    from halfwink.models.segregation import SegregationSweep, segregation_sweep
     from halfwink.models.service import ServiceProfile, service_profile
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "PreheatSimulation",
     "RequestProfile",
     "Schedule",
-    "Segregation",
+    "SegregationSweep",
     "ServiceProfile",
     "circuit_advice",
     "circuit_schedule",
@@ -44,7 +44,7 @@ _HOMES = {
     "PreheatSimulation": "models.preheat",
     "RequestProfile": "models.request_profile",
     "Schedule": "models.circuits",
-    "Segregation": "models.segregation",
+    "SegregationSweep": "models.segregation",
     "ServiceProfile": "models.service",
     "circuit_advice": "models.fabric_advice",
     "circuit_schedule": "models.circuits",

@@ -28,7 +28,7 @@ ADAPTIVE = ("bank-choice", "way-allocator", "ucp")
 
 
 @dataclass(frozen=True)
-class Segregation(Frames):
+class SegregationSweep(Frames):
     """Effects of sharing rules on one workload's references to its second level.
 
     Time is modelled: an instruction a cycle, and every look-up and every miss waited for (Nellans
@@ -77,7 +77,7 @@ def segregation_sweep(
     l2: str = "1MB:16",
     only: str | Sequence[str] = (),
     set: Settings | None = None,
-) -> Segregation:
+) -> SegregationSweep:
     """Plays every way to share a second level over a workload that runs on one core.
 
     Args:
@@ -97,4 +97,4 @@ def segregation_sweep(
     shape = l2 if ":" in l2 else f"{l2}:16"
     kinds = ",".join(names(only))
     asked = [("l1", l1), ("l2", shape), *([("only", kinds)] if kinds else []), *pairs(set)]
-    return Segregation(**frames(library().segregation(workload, asked)))
+    return SegregationSweep(**frames(library().segregation(workload, asked)))

@@ -11,13 +11,13 @@ from halfwink.report.labels import hover
 from halfwink.report.palette import TECHNIQUES
 
 if TYPE_CHECKING:
-    from halfwink.models.segregation import Segregation
+    from halfwink.models.segregation import SegregationSweep
 
 ROUTES = {"both": TECHNIQUES[1], "data": TECHNIQUES[3], "instructions": TECHNIQUES[4]}
 GAIN = "gain (modelled), %"
 
 
-def split_and_ranks(found: Segregation) -> alt.VConcatChart:
+def split_and_ranks(found: SegregationSweep) -> alt.VConcatChart:
     """Splits by ways and by banks above, ranks of insertion below."""
     parts: list[alt.LayerChart | alt.FacetChart | alt.Chart] = [_splits(found)]
     grid = found.schemes.filter(scheme="insertion")
@@ -26,7 +26,7 @@ def split_and_ranks(found: Segregation) -> alt.VConcatChart:
     return alt.vconcat(*parts).resolve_scale(color="independent")
 
 
-def _splits(found: Segregation) -> alt.LayerChart | alt.FacetChart:
+def _splits(found: SegregationSweep) -> alt.LayerChart | alt.FacetChart:
     columns = ["route", "kernel_ways", "equal_gain_pct", "gain_pct", "mpki"]
     ways = found.schemes.filter(scheme="way-partition").select(columns)
     banks = found.schemes.filter(scheme="bank-partition", look_up="parallel").select(columns)
