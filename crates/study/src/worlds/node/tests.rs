@@ -111,7 +111,15 @@ fn slots_that_do_nothing_change_nothing() {
         |technique: &str| format!("{:?}", plays("exponential@30", "golden-cove-56", technique));
     // `packing` alone is what Linux does, packed.
     assert_eq!(text("packing"), text("menu+packing"));
-    assert_eq!(text("coalesce:hold_us=0+c6a"), text("c6a"));
+    let nothing = ["coalesce:hold_us=0", "busy-poll:usecs=0,interrupt_us=0", "wake-only:lost=1"];
+    for alone in ["menu", "teo", "c6a"] {
+        let expected = text(alone);
+        for added in nothing {
+            assert_eq!(text(&format!("{alone}+{added}")), expected, "{alone}+{added}");
+        }
+        let all = format!("{alone}+{}", nothing[0]) + "+" + nothing[2];
+        assert_eq!(text(&all), expected, "{all}");
+    }
 }
 
 #[test]
