@@ -13,6 +13,7 @@ from halfwink.policies import (
     Parameter,
     Preheat,
     Scaling,
+    Segregation,
     Steering,
     circuits,
     completion,
@@ -20,6 +21,7 @@ from halfwink.policies import (
     offload,
     preheat,
     scaling,
+    segregation,
     steering,
 )
 
@@ -259,3 +261,43 @@ class RoundRobin(Circuits):
             case _:
                 pass
         return []
+
+
+class Ucp(Segregation):
+    """Gives each side the ways that it makes most of (Qureshi, Patt 2006)."""
+
+    events = (segregation.Begin, segregation.Sample, segregation.Utility)
+
+    def on_start(self, start: segregation.Start) -> None:
+        self.ways = start.ways
+        self.hits = [[0, 0] for _ in range(start.ways)]
+        self.seen = [(0, 0)] * start.ways
+
+    def on_event(self, now: int, event: segregation.Event) -> tuple[segregation.Action, ...]:
+        match event:
+            case segregation.Utility(rank, user, kernel):
+                self.seen[rank] = (user, kernel)
+                return ()
+            case segregation.Begin():
+                kernel_ways = self.ways // 2
+            case segregation.Sample():
+                pairs = zip(self.hits, self.seen, strict=True)
+                self.hits = [[old // 2 + new for old, new in zip(*p, strict=True)] for p in pairs]
+                self.seen = [(0, 0)] * self.ways
+                kernel_ways = max(range(self.ways - 1, 0, -1), key=self.worth)
+        cycles = segregation.SampleAfter(100_000, segregation.Unit.CYCLES)
+        return segregation.Set(kernel_ways), cycles
+
+    def worth(self, kernel_ways: int) -> tuple[int, int]:
+        user = sum(hits for hits, _ in self.hits[: self.ways - kernel_ways])
+        kernel = sum(hits for _, hits in self.hits[:kernel_ways])
+        return user + kernel, -abs(2 * kernel_ways - self.ways)
+
+
+class DataWays(Segregation):
+    """Three ways for the kernel's data."""
+
+    events = (segregation.Begin,)
+
+    def on_event(self, now: int, event: segregation.Event) -> segregation.Action:
+        return segregation.Set(split=3, route=segregation.Route.DATA)

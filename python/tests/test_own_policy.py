@@ -63,6 +63,12 @@ OTHERS = {
         "load_us",
     ),
     "circuits": (["-w", "fabric", "all-to-all"], "day_us=200", "static-circuits", "host_gbps"),
+    "segregation": (
+        ["-w", "chip", "nginx", "-m", "ev6", "-n", "1000000"],
+        "most=2",
+        "lru",
+        "l2_mpki",
+    ),
 }
 
 
@@ -150,7 +156,7 @@ def test_broken_law_is_named_and_sets_status(halfwink, tmp_path: Path):
     done = halfwink("check-policy", "tap", "--seeds", "20")
     assert (done.status, done.out.count("pass  ")) == (0, 6)
     for words, said in (
-        (["way-partition"], "no laws of the family `segregation` here, expected gating"),
+        (["os-static"], "no laws of the family `offload` here, expected gating"),
         (["tapp"], "tapp"),
         (["tap", "--seeds", "1"], "expected 2 seeds or more"),
     ):

@@ -44,6 +44,16 @@ TWINS = {
         {"world": "preheat", "set": {"requests": 200}},
     ),
     "round-robin": (policy_twins.RoundRobin, "all-to-all", {"world": "fabric"}),
+    "ucp": (
+        policy_twins.Ucp,
+        "nginx-10pct",
+        {"world": "chip", "machine": "ev6", "instructions": 1_000_000},
+    ),
+    "way-partition:ways=3,route=data": (
+        policy_twins.DataWays,
+        "nginx-10pct",
+        {"world": "chip", "machine": "ev6", "instructions": 300_000},
+    ),
 }
 
 
@@ -71,6 +81,8 @@ def test_class_keeps_the_laws_of_its_family():
         policy_twins.Issuer,
         policy_twins.Jukebox,
         policy_twins.RoundRobin,
+        policy_twins.Ucp,
+        policy_twins.DataWays,
     ):
         laws = hw.check_policy(own, seeds=60)
         assert [law.law for law in laws if not law.is_kept] == []
@@ -97,6 +109,7 @@ def test_written_file_is_checked_compared_and_replayed(halfwink, tmp_path: Path,
         "completion": (["-w", "storage", "random-read@8"], "waiting=0"),
         "preheat": (["-w", "preheat", "nginx-2016@100", "--set", "requests=200"], "cores=1"),
         "circuits": (["-w", "fabric", "all-to-all"], "day_us=200"),
+        "segregation": (["-w", "chip", "nginx", "-m", "ev6", "-n", "500000"], "most=2"),
     }[family]
     chosen = f"./my_own.py,./my_own.py:{setting}"
     done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")

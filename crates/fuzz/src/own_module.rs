@@ -2,7 +2,9 @@
 //! line or plays on, and what it requests is read as it was written.
 
 use halfwink_policy::record::{Fields, Record, FIELDS};
-use halfwink_policy::{circuits, completion, gating, offload, preheat, scaling, steering};
+use halfwink_policy::{
+    circuits, completion, gating, offload, preheat, scaling, segregation, steering,
+};
 use halfwink_policy_module::{translated, Family, ACTIONS, FIRST_EVENT, MORE, START};
 
 /// Events that a module is told of.
@@ -45,6 +47,7 @@ pub fn run(bytes: &[u8]) {
             comes_back::<offload::Action>(number, &fields);
             comes_back::<preheat::Action>(number, &fields);
             comes_back::<circuits::Action>(number, &fields);
+            comes_back::<segregation::Action>(number, &fields);
         }
     }
 }

@@ -221,8 +221,16 @@ impl<T: Told> Policy for Played<T> {
 
     fn on_event(&mut self, now: Time, event: &T::Event) {
         let mut fields = [0; FIELDS];
+        let wanted = self.module.about.wanted;
+        let mut n = 0;
+        while let Some((kind, count)) = event.before(n, &mut fields) {
+            if wanted & 1 << kind != 0 {
+                self.call(now, FIRST_EVENT + kind as u64, &fields[..count]);
+            }
+            n += 1;
+        }
         let (kind, count) = event.put(&mut fields);
-        if self.module.about.wanted & 1 << kind == 0 {
+        if wanted & 1 << kind == 0 {
             return;
         }
         let number = FIRST_EVENT + kind as u64;

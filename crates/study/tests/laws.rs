@@ -26,7 +26,7 @@ fn shipped_policies_keep_laws_of_their_family() {
     let mut failed = Vec::new();
     for technique in techniques() {
         let world = match technique.make {
-            Make::Gating(row) if row.segregation.is_none() && row.plan != Plan::Profiled => "chip",
+            Make::Gating(row) if row.plan != Plan::Profiled => "chip",
             Make::Circuits(_) => technique.worlds[0],
             Make::Completion(_) => "storage",
             Make::Preheat(_) => "preheat",
@@ -107,6 +107,8 @@ fn module_that_breaks_law_is_named_with_seed_and_event() {
         ("preheat", "preheat", at(2, 7, port), "requests only", "which is not kept"),
         ("preheat", "preheat", at(10, 1, none), "stays within", "expected `fetch` alone"),
         ("preheat", "preheat", at(11, 1, none), "stays within", "expected `place` alone"),
+        ("chip", "segregation", at(2, 2, none), "stays within", "after 0, expected 1 at least"),
+        ("chip", "segregation", at(2, 1, "(i64.const 3)"), "stays within", "which is out of range"),
     ] {
         let checked = check(world, &module(&folder, family, &decide), 40);
         let broken = broken(&checked);
@@ -122,8 +124,8 @@ fn module_that_breaks_law_is_named_with_seed_and_event() {
 #[test]
 fn composition_and_family_without_laws_are_refused() {
     let within = Duration::from_secs(1);
-    let error = check_policy(&library(), Some("chip"), "way-partition", 1, within).unwrap_err();
-    assert!(error.to_string().contains("no laws of the family `segregation` here"), "{error}");
+    let error = check_policy(&library(), Some("chip"), "os-static", 1, within).unwrap_err();
+    assert!(error.to_string().contains("no laws of the family `offload` here"), "{error}");
     let error = check_policy(&library(), Some("chip"), "tap+c6a", 1, within).unwrap_err();
     assert!(error.to_string().contains("check each of them alone"), "{error}");
 }

@@ -72,7 +72,7 @@ fn shipped(family: &str) -> Option<PathBuf> {
 /// module.
 type Shipped = (&'static str, fn(&str) -> Job, &'static [&'static str]);
 
-const SHIPPED: [Shipped; 7] = [
+const SHIPPED: [Shipped; 8] = [
     (
         "gating",
         job,
@@ -166,7 +166,26 @@ const SHIPPED: [Shipped; 7] = [
             "hedera",
         ],
     ),
+    (
+        "segregation",
+        ruled_job,
+        &[
+            "lru",
+            "bank-partition",
+            "bank-partition:lookup=serial",
+            "way-partition",
+            "way-partition:ways=3,route=data",
+            "insertion",
+            "insertion:user=1,kernel=3",
+        ],
+    ),
 ];
+
+/// A core whose kernel and user share a second level, for long enough that splits are tried.
+fn ruled_job(technique: &str) -> Job {
+    let options = [("instructions".to_owned(), "1000000".to_owned())].to_vec();
+    Job { machine: "ev6".into(), options, ..job(technique) }
+}
 
 /// Racks that share circuits and a packet switch.
 fn racks_job(technique: &str) -> Job {
@@ -426,6 +445,10 @@ fn module_whose_requests_no_world_can_follow_is_named() {
         ("preheat", 15, &[80, 3], "requested `record` with 80, which is out of range"),
         ("circuits", 1, &[0, 0, 60000], "named the host 60000, expected one below"),
         ("circuits", 2, &[0, 5], "requested a day of 5 ps, expected"),
+        ("segregation", 1, &[0, 8, 0], "gave the kernel 8 ways of 8, expected 1 to all but one"),
+        ("segregation", 1, &[0, 255, 8], "named the rank 8, expected one below 8"),
+        ("segregation", 1, &[3, 0, 0], "requested `set` with 3, which is out of range"),
+        ("segregation", 2, &[0, 1], "requested a sample after 0, expected 1 at least"),
     ] {
         let (_, job, _) = SHIPPED.into_iter().find(|(name, ..)| *name == family).unwrap();
         let module = module_about(&folder, &about(family), &requests(number, fields), "");

@@ -29,8 +29,8 @@ def new(
         Kind of decision: gating (when a core sleeps), scaling (how many cores of a router forward,
         and how they wait), steering (which of two machines serves, and which sleeps), offload
         (which kernel entries move to another core), completion (which CPU completes an I/O),
-        preheat (what is loaded into cold caches before a request comes) or circuits (which circuits
-        a switch sets up next).
+        preheat (what is loaded into cold caches before a request comes), circuits (which circuits
+        a switch sets up next) or segregation (whose lines a second-level cache keeps where).
     language
         rust: a folder that builds a WebAssembly module, which plays faster (the same in C beside
         it). python: a file with a class, which needs no build.
@@ -63,7 +63,7 @@ def check(
     ----------
     technique
         A file with a policy (.wasm or .py), or a listed technique of gating, scaling,
-        steering, offload, completion, preheat or circuits.
+        steering, offload, completion, preheat, circuits or segregation.
     world
         The world of the technique, if several have one of this name: chip, router, server,
         storage, preheat, fabric, racks.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from halfwink.policies.policy import S as S
     from halfwink.policies.preheat import Preheat
     from halfwink.policies.scaling import Scaling
+    from halfwink.policies.segregation import Segregation
     from halfwink.policies.steering import Steering
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Policy",
     "Preheat",
     "Scaling",
+    "Segregation",
     "Steering",
 ]
 #: Module of each name, and of the units of time.
@@ -43,6 +45,7 @@ _HOMES = {
     "Preheat": "policies.preheat",
     "S": "policies.policy",
     "Scaling": "policies.scaling",
+    "Segregation": "policies.segregation",
     "Steering": "policies.steering",
     "US": "policies.policy",
 }

@@ -13,6 +13,7 @@ mod gating;
 mod offload;
 mod preheat;
 mod scaling;
+mod segregation;
 mod steering;
 
 use halfwink_techniques::{Choice, Make};
@@ -33,7 +34,7 @@ pub(crate) struct Playable {
 }
 
 /// All families that modules may be of.
-pub(crate) const FAMILIES: [&Playable; 7] = [
+pub(crate) const FAMILIES: [&Playable; 8] = [
     &gating::FAMILY,
     &scaling::FAMILY,
     &steering::FAMILY,
@@ -41,6 +42,7 @@ pub(crate) const FAMILIES: [&Playable; 7] = [
     &offload::FAMILY,
     &preheat::FAMILY,
     &circuits::FAMILY,
+    &segregation::FAMILY,
 ];
 
 /// Returns the module of a row.

@@ -12,6 +12,7 @@ mod gating;
 mod offload;
 mod preheat;
 mod scaling;
+mod segregation;
 mod steering;
 
 /// Most fields of an event.
@@ -28,6 +29,13 @@ pub trait Record: Sized {
 
     /// Writes the fields, and returns the number of the kind and how many fields it has.
     fn put(&self, fields: &mut Fields) -> (usize, usize);
+
+    /// Writes one of the records that come before it, counted from 0, as `put` does: what a record
+    /// has no room for. Returns none behind the last of them.
+    #[inline]
+    fn before(&self, _n: usize, _fields: &mut Fields) -> Option<(usize, usize)> {
+        None
+    }
 
     /// Reads a record; none if there is no such kind, or a field is out of its range.
     fn take(kind: usize, fields: &Fields) -> Option<Self>;

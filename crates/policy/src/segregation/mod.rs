@@ -15,6 +15,7 @@ mod allocator;
 mod bank_choice;
 mod fixed;
 mod interface;
+mod rule;
 mod utility;
 
 pub use allocator::{Allocator, AllocatorParameters};
@@ -22,7 +23,7 @@ pub use bank_choice::{BankChoice, BankChoiceParameters};
 pub use fixed::Fixed;
 use interface::Pending;
 pub use interface::{
-    Action, Event, LookUp, Replacement, Route, Rule, Sample, Segregation, SegregationPolicy, Side,
-    Span, Split, Utility, MAX_WAYS,
+    Action, Event, Sample, Segregation, SegregationPolicy, Span, Utility, MAX_WAYS,
 };
+pub use rule::{LookUp, Replacement, Route, Rule, Side, Split};
 pub use utility::{best_split, UtilityBased, PUBLISHED_EPOCH_CYCLES};

@@ -15,6 +15,7 @@ mod gating;
 mod offload;
 mod preheat;
 mod scaling;
+mod segregation;
 mod steering;
 
 use std::fmt::Debug;
@@ -298,6 +299,10 @@ impl Subject<'_> {
                 let make = || (row.build)(choice, &gating::context());
                 play(gating::Scene::new(is_faulty), make, choice, seed)
             }
+            Make::Gating(Gating { segregation: Some(ruling), .. }) => {
+                let make = || (ruling.build)(choice, segregation::WAYS);
+                play(segregation::Scene::new(ruling.monitors, is_faulty), make, choice, seed)
+            }
             Make::Gating(Gating { offload: Some(make), plan: Plan::Once, .. }) => {
                 let make = || make(choice, offload::MOVE_CYCLES, &[]);
                 play(offload::Scene::new(is_faulty), make, choice, seed)
@@ -331,8 +336,8 @@ impl Subject<'_> {
                 let Technique { name, family, .. } = choice.technique();
                 return Err(StudyError::Usage(format!(
                     "{name}: no laws of the family `{family}` here, expected gating, c-states, \
-                     scaling, steering, completion, preheat, circuits, or offload without a first \
-                     run"
+                     scaling, steering, completion, preheat, circuits, segregation, or offload \
+                     without a first run"
                 )));
             }
         })
