@@ -65,7 +65,7 @@ OTHERS = {
     "circuits": (["-w", "fabric", "all-to-all"], "day_us=200", "static-circuits", "host_gbps"),
     "segregation": (
         ["-w", "chip", "nginx", "-m", "ev6", "-n", "1000000"],
-        "most=2",
+        "least=7",
         "lru",
         "l2_mpki",
     ),

@@ -109,7 +109,7 @@ def test_written_file_is_checked_compared_and_replayed(halfwink, tmp_path: Path,
         "completion": (["-w", "storage", "random-read@8"], "waiting=0"),
         "preheat": (["-w", "preheat", "nginx-2016@100", "--set", "requests=200"], "cores=1"),
         "circuits": (["-w", "fabric", "all-to-all"], "day_us=200"),
-        "segregation": (["-w", "chip", "nginx", "-m", "ev6", "-n", "500000"], "most=2"),
+        "segregation": (["-w", "chip", "nginx", "-m", "ev6", "-n", "500000"], "least=7"),
     }[family]
     chosen = f"./my_own.py,./my_own.py:{setting}"
     done = halfwink("compare", *where, "-t", chosen, "-o", "out", "--log", "run.log")

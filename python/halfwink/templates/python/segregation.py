@@ -1,4 +1,4 @@
-"""The kernel has more ways of a cache while it misses more than the user. Change it;
+"""The kernel has ways of a cache by its share of the reads. Change it;
 `halfwink.policies.segregation` has all events and actions."""
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from halfwink.policies.segregation import (
 
 
 class OwnPolicy(Segregation):
-    """Gives more ways to the side that misses more."""
+    """Gives the kernel ways by its share of the reads."""
 
-    most = Parameter(4, least=1, most=31, title="ways of a kernel that misses more")
+    least = Parameter(1, least=1, most=31, title="ways that the kernel has at least")
     after = Parameter(
         100_000, least=1, most=1e12, unit="cycles", title="cycles between two samples"
     )
@@ -34,6 +34,9 @@ class OwnPolicy(Segregation):
         # A single way cannot be split.
         if self.ways < 2:
             return ()
-        is_kernel_worse = isinstance(event, Sample) and event.kernel_misses > event.user_misses
-        kernel = min(int(self.most), self.ways - 1) if is_kernel_worse else 1
+        kernel = self.ways // 2
+        if isinstance(event, Sample):
+            reads = max(event.user_accesses + event.kernel_accesses, 1)
+            kernel = (2 * self.ways * event.kernel_accesses + reads) // (2 * reads)
+        kernel = min(max(kernel, int(self.least)), self.ways - 1)
         return Set(kernel), SampleAfter(int(self.after), Unit.CYCLES)
