@@ -102,6 +102,7 @@ PROGRAMS = (
     Program("rustc", "cargo-web rustc-web", "capture: builds the recorder"),
     Program("qemu-x86_64", "qemu-user", "record: runs the program"),
     Program("ngspice", "ngspice", "pdn: a referee"),
+    Program("cpupower", "linux-cpupower", "tests: lines that set idle states"),
     Program("ping", "iputils-ping", "tests: routers"),
     Program("ss", "iproute2", "tests: routers"),
     Program("setpriv", "util-linux", "tests: routers without rights"),

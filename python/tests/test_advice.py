@@ -15,13 +15,22 @@ from test_figures import faults, marks
 import halfwink as hw
 from halfwink.advice import Advice
 from halfwink.advice.advice import Value, provenance
-from halfwink.advice.composition_search import FAMILIES, USUAL, Question, Search, name_of
+from halfwink.advice.composition_search import (
+    FAMILIES,
+    USUAL,
+    Question,
+    Search,
+    holds,
+    name_of,
+)
+from halfwink.advice.linux_lines import linux_lines
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job
 from halfwink.models import stated_profile
 from halfwink.report.advice_charts import compositions_figure
 from halfwink.report.figures import POINTS, STYLES, WIDTHS, scene, specification
 from halfwink.results.store import temporary_store
+from halfwink.runs.comparison import NODE
 
 SERVICE = "exponential"
 FEW = 60_000
@@ -179,8 +188,50 @@ def test_lines_for_linux_have_the_values_of_the_advice():
     name, _, hold = found.today.partition("coalesce:hold_us=")
     assert name in ("teo+", "c1e+")
     assert 1000 <= float(hold) < 5000
-    line = f"coalesce:hold_us={hold}: ethtool -C INTERFACE adaptive-rx off rx-usecs {hold}"
+    off, on = "ethtool -C INTERFACE adaptive-rx off", f"ethtool -C INTERFACE rx-usecs {hold}"
+    line = f"coalesce:hold_us={hold}: {off}; {on}"
     assert found.linux[-1] == line
+
+
+@pytest.mark.parametrize(
+    ("values", "c1", "c1e"),
+    [
+        ({}, "-D 2", "-D 3"),
+        # As Skylake and older servers tell Linux.
+        (
+            {"c1": (2, 2), "c1e": (10, 20), "c6": (133, 600)},
+            "-D 3",
+            "-D 11",
+        ),
+        # No latency separates two states of one microsecond.
+        (
+            {"c1e": (1.5, 4)},
+            "-E && cpupower idle-set -d 2 && cpupower idle-set -d 3",
+            "-D 2",
+        ),
+    ],
+)
+def test_lines_for_idle_states_follow_from_the_latencies_of_the_machine(
+    values: dict[str, tuple[float, float]], c1: str, c1e: str
+):
+    told = [
+        (f"idle_states.{name}.{key}", str(value))
+        for name, both in values.items()
+        for key, value in zip(("exit_us", "residency_us"), both, strict=True)
+    ]
+    job = Job(NODE, "nginx@30", "golden-cove-56", USUAL, tuple(told))
+    assert linux_lines("c1", job) == (f"c1: cpupower idle-set {c1}",)
+    assert linux_lines("c1e", job) == (f"c1e: cpupower idle-set {c1e}",)
+    assert linux_lines("c6", job) == ("c6: cpupower idle-set -E && cpupower idle-set -d 2",)
+
+
+def test_machine_with_two_states_enables_both_for_c6():
+    job = Job(NODE, "nginx@30", "neoverse-v2-96", USUAL)
+    assert linux_lines("c6+c6a", job) == ("c6: cpupower idle-set -E",)
+
+
+def test_goal_below_forty_microseconds_searches_whole_microseconds():
+    assert holds(30.0) == [8, 10, 15, 24, 50]
 
 
 def test_a_saving_of_less_than_one_per_cent_is_not_advised():

@@ -27,6 +27,7 @@ from halfwink.advice.composition_search import (
     is_possible,
     needs_at_most,
 )
+from halfwink.advice.linux_lines import linux_lines
 from halfwink.advice.verification import write_prediction
 from halfwink.checked import checked
 from halfwink.errors import HalfwinkError
@@ -225,15 +226,6 @@ def service_of(job: Job) -> str:
     return file.removesuffix(".toml").removesuffix(".profile") if file != name else name
 
 
-def linux_lines(composition: str) -> tuple[str, ...]:
-    """Returns lines that set on Linux what of a composition can be had today."""
-    return tuple(
-        f"{part}: {line}"
-        for part in composition.split("+")
-        if (line := _line(part)) and needs(part, NODE) == "today"
-    )
-
-
 class _Found:
     """The finalists of a search, played at full length."""
 
@@ -291,7 +283,7 @@ class _Found:
             results=self.results,
             tried=self.search.frame(),
             assumptions=assumptions,
-            linux=linux_lines(self.today) if is_change else (),
+            linux=linux_lines(self.today, self.question.job) if is_change else (),
             sentences=tuple(sentences),
             goal_us=self.question.goal_us,
             runner_up=self.runner_up or "",
@@ -491,14 +483,6 @@ _ASSUMPTIONS: dict[str, Any] = {
 
 def _no_assumptions() -> pl.DataFrame:
     return pl.DataFrame(schema=_ASSUMPTIONS)
-
-
-def _line(part: str) -> str:
-    """Returns the line that sets a technique, with the values of its parameters."""
-    line = how(part, NODE)
-    for name, value in re.findall(r"(\w+)=([^,]+)", part.partition(":")[2]):
-        line = line.replace(name.upper(), value)
-    return line
 
 
 def _group(results: Results, goal_us: float | None) -> Group:

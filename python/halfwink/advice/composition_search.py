@@ -228,13 +228,20 @@ def needs_at_most(composition: str, need: str) -> bool:
     return NEEDS.index(needs(composition, NODE)) <= NEEDS.index(need)
 
 
+def holds(goal_us: float | None) -> list[int]:
+    """Returns the times for which interrupts are held back in the search, in whole microseconds as
+    ethtool takes them."""
+    shares = (float(f"{share * goal_us:.2g}") for share in OF_GOAL if goal_us)
+    found = {*HOLD_US, *(max(round(hold), 1) for hold in shares)}
+    return sorted(hold for hold in found if hold <= MOST_HOLD_US)
+
+
 def _with_parameters(technique: str, goal_us: float | None) -> list[str]:
     """Returns a technique with each value that is searched."""
     if technique == "packing":
         return [f"packing:limit={limit}" for limit in LIMITS]
     if technique == "coalesce":
-        holds = {*HOLD_US, *(float(f"{share * goal_us:.2g}") for share in OF_GOAL if goal_us)}
-        return [f"coalesce:hold_us={hold:g}" for hold in sorted(holds) if hold <= MOST_HOLD_US]
+        return [f"coalesce:hold_us={hold}" for hold in holds(goal_us)]
     if technique == "busy-poll":
         return [f"busy-poll:usecs={usecs}" for usecs in POLL_US]
     if technique == "irq-suspend":

@@ -19,11 +19,11 @@ from halfwink.advice.advice import (
     MOST_SERVERS,
     check_service,
     checked_goal,
-    linux_lines,
     service_of,
 )
 from halfwink.advice.composition_search import USUAL, Question, Search, needs_at_most
 from halfwink.advice.fleet_day import SLEEP_W, WAKE_S, Curve, Day, Fleet, Plan, on_line
+from halfwink.advice.linux_lines import linux_lines
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
@@ -255,11 +255,11 @@ class _Found:
             plans=self._frame(),
             steps=self._steps(plan, asleep if saves else self.plans[name, 1]),
             results=self.results,
-            linux=linux_lines(name) if name != USUAL and is_kept else (),
+            linux=linux_lines(name, self.job) if name != USUAL and is_kept else (),
             sentences=tuple(sentences),
             goal_us=self.fleet.goal_us,
             asleep=asleep.technique if saves else "",
-            linux_asleep=linux_lines(asleep.technique) if saves else (),
+            linux_asleep=linux_lines(asleep.technique, self.job) if saves else (),
             scaled_by=self.fleet.day.scaled_by,
         )
 

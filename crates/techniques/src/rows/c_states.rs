@@ -120,7 +120,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "teo",
-        available: today("cpuidle.governor=teo"),
+        available: today("echo teo >/sys/devices/system/cpu/cpuidle/current_governor"),
         title: "Linux' timer events oriented governor over all idle states of the machine",
         source: "Linux, cpuidle/governors/teo.c",
         parameters: GOVERNOR,
@@ -129,7 +129,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "ladder",
-        available: today("cpuidle.governor=ladder"),
+        available: today("echo ladder >/sys/devices/system/cpu/cpuidle/current_governor"),
         title: "Linux' ladder governor over all idle states: deeper after four stays that paid",
         source: "Linux, cpuidle/governors/ladder.c",
         parameters: GOVERNOR,
@@ -138,7 +138,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "haltpoll",
-        available: today("cpuidle.governor=haltpoll with cpuidle_haltpoll, as guests of KVM do"),
+        available: today("in guests of KVM alone: modprobe cpuidle_haltpoll"),
         title: "Linux' haltpoll governor: polls for up to 200 us before it enters C1",
         source: "Linux, cpuidle/governors/haltpoll.c",
         parameters: HALT_POLL,
@@ -147,7 +147,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c1e",
-        available: today("cpupower idle-set, with C1E enabled in firmware"),
+        available: today(
+            "cpupower idle-set -D, 1 us above C1E's exit latency, with C1E enabled in firmware",
+        ),
         title: "Linux' menu governor with C1 and C1E",
         source: "Linux, intel_idle.c",
         parameters: GOVERNOR,
@@ -156,7 +158,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c6",
-        available: today("cpupower idle-set, with C6 enabled in firmware"),
+        available: today("cpupower idle-set -E, then -d for the states between C1 and C6"),
         title: "Linux' menu governor with C1 and C6, in which a core loses its caches",
         source: "Linux, intel_idle.c",
         parameters: GOVERNOR,

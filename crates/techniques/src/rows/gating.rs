@@ -113,7 +113,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "clock-gate",
-        available: today("C1 alone: cpupower idle-set -D 2"),
+        available: today("C1 alone: cpupower idle-set -D, 1 us above C1's exit latency"),
         title: "stops the clock of a core that waits, gates nothing: a baseline apart",
         make: Make::Gating(Gating { retention: false, change: Change::GatedClock, ..GATING }),
         ..ON_A_CHIP

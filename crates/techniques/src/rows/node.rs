@@ -190,7 +190,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "teo",
-        available: today("cpuidle.governor=teo"),
+        available: today("echo teo >/sys/devices/system/cpu/cpuidle/current_governor"),
         title: "Linux' timer events oriented governor over all idle states of the machine",
         source: "Linux, cpuidle/governors/teo.c",
         make: idle(&[], |_, machine| governor(machine, ladder(machine), teo)),
@@ -198,7 +198,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "haltpoll",
-        available: today("cpuidle.governor=haltpoll with cpuidle_haltpoll, as guests of KVM do"),
+        available: today("in guests of KVM alone: modprobe cpuidle_haltpoll"),
         title: "Linux' haltpoll governor: polls for up to 200 us before it enters C1",
         source: "Linux, cpuidle/governors/haltpoll.c",
         make: idle(&["c1"], |_, machine| Idler::Gate {
@@ -210,7 +210,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "always-on",
-        available: today("idle=poll (x86), or a PM QoS latency limit of 0"),
+        available: today("cpupower idle-set -D 0, or boot with idle=poll (x86)"),
         title: "idle cores spin and never halt (idle=poll)",
         source: "Linux, admin-guide/pm/cpuidle.rst",
         make: idle(&[], |_, machine| Idler::Rest {
@@ -221,7 +221,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c1",
-        available: today("cpupower idle-set -D 2, or a PM QoS latency limit of 1 us"),
+        available: today("cpupower idle-set -D, 1 us above C1's exit latency"),
         title: "idle cores halt in C1 and nothing deeper, as vendors advise for latency",
         source: "Linux, admin-guide/pm/cpuidle.rst",
         make: idle(&["c1"], |_, machine| gate(machine, "c1", |_| Box::new(AlwaysOn))),
@@ -229,7 +229,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c1e",
-        available: today("cpupower idle-set -D 3"),
+        available: today("cpupower idle-set -D, 1 us above C1E's exit latency"),
         title: "Linux' menu governor with C1 and C1E",
         source: "Linux, intel_idle.c",
         make: idle(&["c1", "c1e"], |_, machine| menu_with(machine, "c1e")),
@@ -237,7 +237,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "c6",
-        available: today("cpupower idle-set"),
+        available: today("cpupower idle-set -E, then -d for the states between C1 and C6"),
         title: "Linux' menu governor with C1 and C6",
         source: "Linux, intel_idle.c",
         make: idle(&["c1", "c6"], |_, machine| menu_with(machine, "c6")),
@@ -355,7 +355,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "coalesce",
-        available: today("ethtool -C INTERFACE adaptive-rx off rx-usecs HOLD_US"),
+        available: today(
+            "ethtool -C INTERFACE adaptive-rx off; ethtool -C INTERFACE rx-usecs HOLD_US",
+        ),
         family: "input",
         title: "the network card holds interrupts back, so that one wakes a core for several",
         source: "Linux, ethtool: rx-usecs",

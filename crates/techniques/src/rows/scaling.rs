@@ -211,7 +211,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "napi-teo",
-        available: today("boot with cpuidle.governor=teo"),
+        available: today("echo teo >/sys/devices/system/cpu/cpuidle/current_governor"),
         title: "NAPI whose idle state Linux' TEO governor chooses",
         source: "Linux, cpuidle/governors/teo.c",
         parameters: &[TICK],
