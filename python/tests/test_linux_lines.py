@@ -41,7 +41,8 @@ def _line(technique: str, latencies: tuple[int, ...]) -> str:
     ]
     job = Job(NODE, "nginx@30", "golden-cove-56", USUAL, tuple(set_to))
     (line,) = linux_lines(technique, job)
-    return line.partition(": ")[2].partition(", or boot with")[0].replace("INTERFACE", "eth0")
+    command = line.partition(": ")[2].partition(", or boot with")[0].partition(" # ")[0]
+    return command.replace("INTERFACE", "eth0")
 
 
 @pytest.mark.parametrize("latencies", [SAPPHIRE_RAPIDS, SKYLAKE])

@@ -190,7 +190,10 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "teo",
-        available: today("echo teo >/sys/devices/system/cpu/cpuidle/current_governor"),
+        available: today(
+            "echo teo >/sys/devices/system/cpu/cpuidle/current_governor \
+             # if the kernel has CONFIG_CPU_IDLE_GOV_TEO (Debian's has not)",
+        ),
         title: "Linux' timer events oriented governor over all idle states of the machine",
         source: "Linux, cpuidle/governors/teo.c",
         make: idle(&[], |_, machine| governor(machine, ladder(machine), teo)),

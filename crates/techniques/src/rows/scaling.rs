@@ -211,7 +211,10 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     },
     Technique {
         name: "napi-teo",
-        available: today("echo teo >/sys/devices/system/cpu/cpuidle/current_governor"),
+        available: today(
+            "echo teo >/sys/devices/system/cpu/cpuidle/current_governor \
+             # if the kernel has CONFIG_CPU_IDLE_GOV_TEO (Debian's has not)",
+        ),
         title: "NAPI whose idle state Linux' TEO governor chooses",
         source: "Linux, cpuidle/governors/teo.c",
         parameters: &[TICK],
