@@ -68,6 +68,12 @@ impl When {
         Some(When::Date { s, is_exact })
     }
 
+    /// Returns whether it is a negative number: a mark of a time that is not known, or one before
+    /// the beginning of a recording, which would widen the span of all others.
+    pub(super) fn is_before_zero(self) -> bool {
+        matches!(self, When::Number(number) if number < 0.0)
+    }
+
     /// Seconds; a number that is no date in seconds is one in the next smaller unit that fits.
     pub(super) fn seconds(self) -> f64 {
         match self {

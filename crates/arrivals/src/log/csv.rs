@@ -244,7 +244,8 @@ impl Columns {
     }
 
     fn request(&self) -> Option<Row> {
-        let mut when = When::parse(self.cells.text(self.time)?)?;
+        let when = When::parse(self.cells.text(self.time)?)?;
+        let mut when = Some(when).filter(|when| !when.is_before_zero())?;
         let number = |n: usize| {
             let text = self.cells.text(n)?;
             let number = text.parse::<f64>().ok();

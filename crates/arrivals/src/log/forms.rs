@@ -197,6 +197,11 @@ fn common_line(line: &[u8]) -> Option<Row> {
         return None;
     }
     let bytes = match rest_words.next()? {
+        // Three bare words more are envoy's flags and what follows them.
+        b"-" if line.starts_with(b"[") => {
+            let bare = rest_words.clone().take_while(|word| !word.starts_with(b"\""));
+            (bare.count() < 3).then_some(0)?
+        }
         b"-" => 0,
         count => whole(count)?,
     };
@@ -246,6 +251,12 @@ fn envoy(line: &[u8]) -> Option<Row> {
         word = rest_words.next()?;
     }
     let sent = whole(rest_words.next()?)?;
+    // Behind them stand the duration and, if an upstream answered, its time. A number that is missing
+    // among the four is one that was skipped above as a word, because it is damaged.
+    let (_took, upstream) = (whole(rest_words.next()?)?, rest_words.next().unwrap_or(b"-"));
+    if upstream != b"-" && whole(upstream).is_none() {
+        return None;
+    }
     Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
 }
 

@@ -61,7 +61,7 @@ fn csv_has_times_and_perhaps_sizes() {
     assert_eq!((log.disordered, log.start_s), (1, 10.25));
     insta::assert_snapshot!(wrapped(&log.skipped.examples[0]), @r"
     line 4: found `,11,y`,
-      expected a row with a time, and a size if the header has one
+      expected a row with a time from 0 on, and a size if the header has one
     ");
     let dates = "timestamp\n2026-01-01 00:00:01.5\n2026-01-01T00:00:01Z\n";
     let log = Log::read(dates.as_bytes(), &even()).unwrap();
@@ -96,9 +96,9 @@ fn damaged_log_names_line_and_reason() {
       expected a header with a column of times (time, timestamp, ts, arrival, start_time ...),
       or its name (log:time-column=NAME:FILE)
     line 2: found `x`,
-      expected a row with a time, and a size if the header has one
+      expected a row with a time from 0 on, and a size if the header has one
     line 2: found `x`,
-      expected a row with a time, and a size if the header has one
+      expected a row with a time from 0 on, and a size if the header has one
     1000000000 seconds from the first to the last,
       expected at most 18000000
     line 1: found `h - - [10/Oct/2000] "GET /" 200 1`,

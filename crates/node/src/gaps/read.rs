@@ -28,6 +28,10 @@ const LONGEST_LINE: usize = 1 << 16;
 const LONGEST_NS: u64 = 9_000_000_000_000_000;
 /// Bytes that tell what another file is.
 const LOOKED_AT: usize = 1 << 14;
+/// A clock steps back in one event of so many at most; else lines are not in the order of time.
+const MOST_BACK: u64 = 20;
+const REVERSED: &str =
+    "the latest events come first, expected the earliest: `tac FILE > idle.txt` turns them round";
 /// CPUs of a recording at most.
 const MOST_CPUS: u64 = 65_536;
 
@@ -110,7 +114,7 @@ fn read_lines(input: &mut dyn BufRead, accepted: Share) -> Result<Recording, Rea
         input.consume(read);
     }
     if !begun.is_empty() {
-        reader.line(&begun)?;
+        reader.last_line(&begun)?;
     }
     reader.finish(accepted)
 }
@@ -213,12 +217,27 @@ struct Reader {
     broken: u64,
     cut: u64,
     events: u64,
+    /// Events whose time is before that of the line above, of the same CPU.
+    back: u64,
 }
 
 impl Reader {
     fn line(&mut self, line: &[u8]) -> Result<(), ReadError> {
         self.line += 1;
         self.take(line[..line.len().min(LONGEST_LINE)].trim_ascii())
+    }
+
+    /// Reads the last line, which no newline ends. Recorders end each line: the number of the CPU or
+    /// of the state at the very end of a file may be the begin of a longer one.
+    fn last_line(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        let is_event = self.columns.is_none() && self.words.idle.find(line).is_some();
+        if !is_event || !line.last().is_some_and(u8::is_ascii_digit) {
+            return self.line(line);
+        }
+        self.line += 1;
+        self.events += 1;
+        self.bad(line, "a newline behind it: its last number may be cut");
+        Ok(())
     }
 
     fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
@@ -290,6 +309,7 @@ impl Reader {
         }
         let open = self.cpus.get(cpu as u32);
         if open.last.is_some_and(|last| at < last) {
+            self.back += 1;
             // The clock stepped back, or the lines are not in order.
             self.broken += u64::from(open.entered.take().is_some());
             open.last = Some(at);
@@ -439,10 +459,21 @@ impl Reader {
         }
     }
 
+    /// Returns whether lines are not in the order of time; one step of a clock is none of that.
+    fn is_disordered(&self) -> bool {
+        self.back > 1 && MOST_BACK * self.back > self.events
+    }
+
     /// Says why the file has no gap.
     fn nothing(&self) -> String {
         let other = look(&self.head, Family::Idle).filter(|_| self.columns.is_none());
         match (self.events, other) {
+            (events, _) if 2 * self.back > events => REVERSED.to_owned(),
+            (events, _) if self.is_disordered() => format!(
+                "{} of {events} events of idle CPUs are before the line above, expected the order \
+                 of time, as recorders write it",
+                self.back
+            ),
             (0, Some(other)) => other.to_string(),
             _ if self.columns.is_some() && self.bad == 0 => {
                 "the table of idle times has no rows: no CPU was idle".to_owned()
@@ -481,7 +512,7 @@ impl Reader {
         self.cpus.all.sort_unstable_by_key(|(number, _)| *number);
         let cpus = std::mem::take(&mut self.cpus.all);
         let cpus: Vec<Cpu> = cpus.into_iter().map(cpu).collect();
-        if cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
+        if self.is_disordered() || cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
             return Err(ReadError::Empty(self.nothing()));
         }
         if let Some(first) = self.first_bad.take() {
