@@ -99,7 +99,7 @@ fn since_1970(moment: Timestamp) -> f64 {
 
 /// Dates that begin with a name or have other marks between their parts; UTC, unless an offset
 /// stands behind.
-const DATED: [&str; 8] = [
+const DATED: [&str; 9] = [
     // asctime(3): Apache's error log, uWSGI, `ab -g`.
     "%a %b %d %H:%M:%S%.f %Y",
     // RFC 9110.
@@ -111,6 +111,8 @@ const DATED: [&str; 8] = [
     // BIND.
     "%d-%b-%Y %H:%M:%S%.f",
     "%m/%d/%Y %I:%M:%S%.f %p",
+    // syslog, with a year between.
+    "%b %d %Y %H:%M:%S%.f",
 ];
 
 fn dated(text: &str) -> Option<When> {

@@ -343,6 +343,10 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     // A time and a message alone may be anything that a program says: such a line is no request.
     let is_request = found.is_request || found.bytes.is_some() || found.has_duration;
     if let (Some(message), false) = (&found.message, is_request) {
+        // `log_destination = jsonlog` of PostgreSQL.
+        if let Some(said) = message.strip_prefix("duration: ") {
+            return super::own::statement(when, said);
+        }
         return Some(wrapped(message.trim().as_bytes()).unwrap_or(Seen::Other));
     }
     // All other lines with a time are requests.

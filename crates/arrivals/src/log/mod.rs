@@ -2,8 +2,8 @@
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
 //!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
-//!   extended, LTSV and logfmt, Redis, PostgreSQL, BIND; and formats of one's own, if they have a
-//!   request, a status and a time.
+//!   extended, LTSV and logfmt, Redis, PostgreSQL, MySQL, Rails, BIND, dnsmasq, unbound; and formats
+//!   of one's own, if they have a request, a status and a time.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
@@ -21,6 +21,7 @@ mod forms;
 mod json;
 mod options;
 mod own;
+mod programs;
 mod row;
 mod rows;
 mod shapes;

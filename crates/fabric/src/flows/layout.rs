@@ -51,6 +51,23 @@ impl Layout {
         is_header.then_some(number)
     }
 
+    /// A command that numbers the servers of a list whose ends are addresses, in the order in which
+    /// they come.
+    pub(super) fn numbered(self) -> String {
+        let delimiter = match self.delimiter {
+            None => String::new(),
+            Some('\t') => " -F'\\t'".to_owned(),
+            Some(delimiter) => format!(" -F'{delimiter}'"),
+        };
+        let Layout { from, to, bytes, begin, unit_ns, head, .. } = self;
+        let [from, to, bytes, begin] = [from, to, bytes, begin].map(|place| place + 1);
+        format!(
+            "awk{delimiter} 'function n(a){{gsub(/[ \"]/,\"\",a);if(!(a in s))s[a]=c++;\
+             return s[a]+0}}NR>{head}&&!/^#/&&NF{{printf \"%d %d %s \
+             %.0f\\n\",n(${from}),n(${to}),${bytes},${begin}*{unit_ns}}}'"
+        )
+    }
+
     /// The words of flows, with the numbers of their lines.
     pub(super) fn rows(self, text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
         lines(text).skip(self.head).map(move |(number, line)| {

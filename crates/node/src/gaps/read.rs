@@ -193,6 +193,7 @@ struct Columns {
     /// Columns of a line that are looked at, and all that the header has.
     count: usize,
     all: usize,
+    delimiter: u8,
 }
 
 #[derive(Default)]
@@ -405,12 +406,17 @@ impl Reader {
 
     fn gap_of_row(&mut self, columns: &Columns, line: &[u8]) -> Option<()> {
         let mut cells = [None; 4];
-        for (n, cell) in line.split(|&byte| byte == b',').take(columns.count).enumerate() {
+        for (n, cell) in
+            line.split(|&byte| byte == columns.delimiter).take(columns.count).enumerate()
+        {
             for (place, _) in cells.iter_mut().zip(columns.places).filter(|(_, at)| *at == n) {
                 *place = Some(cell.trim_ascii());
             }
         }
         let [cpu, begin, end, state] = cells;
+        // The kernel's own names are `cpu0` and so on.
+        let cpu =
+            cpu.map(|cpu| cpu.strip_prefix(b"cpu").or(cpu.strip_prefix(b"CPU")).unwrap_or(cpu));
         let cpu = number(cpu?).filter(|&cpu| cpu < MOST_CPUS)?;
         let begin = self.since(nanoseconds(begin?, columns.scales[0])?)?;
         let end = self.since(nanoseconds(end?, columns.scales[1])?)?;
@@ -422,8 +428,8 @@ impl Reader {
             return None;
         }
         // A comma within a number moves all that stands behind it.
-        let row = line.strip_suffix(b",").unwrap_or(line);
-        if memchr::memchr_iter(b',', row).count() >= columns.all {
+        let row = line.strip_suffix(&[columns.delimiter]).unwrap_or(line);
+        if memchr::memchr_iter(columns.delimiter, row).count() >= columns.all {
             return None;
         }
         self.cpus.get(cpu as u32).gaps.push((begin, end, state));
@@ -479,7 +485,8 @@ impl Reader {
                 "the table of idle times has no rows: no CPU was idle".to_owned()
             }
             (0, _) if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
-                CPU was idle, or that event was not recorded"
+                CPU was idle, or that event was not recorded; `perf record -a -e power:cpu_idle \
+                sleep 20`, and `perf script > idle.txt`, record it"
                 .to_owned(),
             (0, _) => format!(
                 "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
@@ -548,7 +555,8 @@ fn push(open: &mut Open, gap: Raw, broken: &mut u64) {
 /// Columns of a table, if the line is its first one.
 fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
     let text = std::str::from_utf8(line).ok()?.to_ascii_lowercase();
-    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    let delimiter = [b',', b';', b'\t'].into_iter().find(|it| line.contains(it)).unwrap_or(b',');
+    let names: Vec<&str> = text.split(char::from(delimiter)).map(str::trim).collect();
     let cpu = names.iter().position(|name| *name == "cpu")?;
     let find = |what: &str| {
         names.iter().enumerate().find_map(|(n, name)| {
@@ -568,7 +576,13 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
         (Some((begin, first)), Some((end, second))) => {
             let count = 1 + cpu.max(begin).max(end).max(state.unwrap_or(0));
             let places = [cpu, begin, end, state.unwrap_or(usize::MAX)];
-            Some(Ok(Columns { places, scales: [first, second], count, all: names.len() }))
+            Some(Ok(Columns {
+                places,
+                scales: [first, second],
+                count,
+                all: names.len(),
+                delimiter,
+            }))
         }
         (None, None) => None,
         _ => Some(Err(format!(

@@ -96,6 +96,22 @@ fn table_of_gaps_in_any_unit() {
 }
 
 #[test]
+fn tables_of_other_delimiters_and_names_of_cpus() {
+    let rows = [("cpu0", "1", "2.5"), ("CPU3", "4", "5"), ("3", "6", "7")];
+    for delimiter in [",", ";", "\t", " ; "] {
+        let line = |cells: [&str; 3]| cells.join(delimiter) + "\n";
+        let rows: String = rows.iter().map(|(cpu, begin, end)| line([cpu, begin, end])).collect();
+        let found = of(&(line(["cpu", "begin_ms", "end_ms"]) + &rows));
+        let gaps: Vec<_> = found.cpus.iter().map(|cpu| (cpu.number, cpu.gaps.len())).collect();
+        assert_eq!((gaps, found.bad_lines), (vec![(0, 1), (3, 2)], 0), "{delimiter:?}");
+        assert_eq!(found.idle(), Time::ns(3_500_000));
+    }
+    for row in ["cpu;1;2", "cpux1;1;2", "0;1;2;3", "0;1,5;2,5"] {
+        assert!(read(format!("cpu;begin_us;end_us\n{row}\n").as_bytes()).is_err(), "{row}");
+    }
+}
+
+#[test]
 fn table_leaves_out_what_is_no_gap() {
     let good: String = (50..90).map(|n| format!("0,{n},{}\n", n + 1)).collect();
     let bad = "0,1,9\n0,8,12\n0,20,20\n0,x,30\n0,30,40\n";
