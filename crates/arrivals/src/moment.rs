@@ -99,7 +99,7 @@ fn since_1970(moment: Timestamp) -> f64 {
 
 /// Dates that begin with a name or have other marks between their parts; UTC, unless an offset
 /// stands behind.
-const DATED: [&str; 9] = [
+const DATED: [&str; 12] = [
     // asctime(3): Apache's error log, uWSGI, `ab -g`.
     "%a %b %d %H:%M:%S%.f %Y",
     // RFC 9110.
@@ -111,6 +111,10 @@ const DATED: [&str; 9] = [
     // BIND.
     "%d-%b-%Y %H:%M:%S%.f",
     "%m/%d/%Y %I:%M:%S%.f %p",
+    // Spreadsheets, without seconds.
+    "%d.%m.%Y %H:%M",
+    "%Y/%m/%d %H:%M",
+    "%m/%d/%Y %I:%M %p",
     // syslog, with a year between.
     "%b %d %Y %H:%M:%S%.f",
 ];
@@ -190,6 +194,10 @@ mod tests {
             "2025-03-03 12:00:00 +0200",
             "2025-03-03T10:00:00+0000",
             "3/3/2025 10:00:00 AM",
+            "03.03.2025 10:00",
+            "2025/03/03 10:00",
+            "3/3/2025 10:00 AM",
+            "Mar 3 2025 10:00:00",
             "03/Mar/2025 10:00:00",
             "03-Mar-2025 10:00:00.000",
         ] {
@@ -197,6 +205,8 @@ mod tests {
         }
         assert_eq!(seconds("0,25"), Some(0.25));
         assert_eq!(seconds("12.4 GB:1"), None);
+        // Months and days of these may be in either order.
+        assert_eq!(seconds("04/03/2025 10:00"), None);
     }
 
     #[test]

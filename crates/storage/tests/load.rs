@@ -444,3 +444,10 @@ fn last_line_without_newline_is_left_out_if_a_number_ends_it() {
     let told = found.account.left_out().join(", ");
     assert_eq!(told, "check of the end (no newline ends it: its last number may be cut)");
 }
+
+#[test]
+fn comments_between_lines_of_blkparse_are_left_out() {
+    let line = |n: u64| format!("  8,0    1 {n:8}     0.{n:09}   700  Q   R {} + 8 [fio]\n", 8 * n);
+    let text = format!("# of sda\n{}\n# half\n{}", line(1), line(5));
+    assert_eq!(trace(&text).requests(), 2);
+}

@@ -140,3 +140,12 @@ proptest! {
         prop_assert_eq!(bytes(&log.sizes), rows.iter().map(|r| f64::from(r.1)).sum::<f64>());
     }
 }
+
+#[test]
+fn commas_between_groups_of_three_digits_are_no_points() {
+    let sizes = |text: &str| Log::read(text.as_bytes(), &even()).unwrap().sizes;
+    let text = "time,bytes\n1.5,\"1,234\"\n2.5,\"1,234,567\"\n3.5,\"1,5\"\n4.5,\"12,345.5\"\n";
+    assert_eq!(sizes(text), [1234.0, 1_234_567.0, 1.5, 12_345.5]);
+    // Between other delimiters a comma is a point.
+    assert_eq!(sizes("time;bytes\n1,5;1,234\n2,5;2,5\n"), [1.234, 2.5]);
+}

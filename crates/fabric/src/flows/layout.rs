@@ -72,7 +72,9 @@ impl Layout {
     pub(super) fn rows(self, text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
         lines(text).skip(self.head).map(move |(number, line)| {
             let words = match self.delimiter {
-                Some(delimiter) => line.split(delimiter).map(str::trim).collect(),
+                Some(delimiter) => {
+                    line.split(delimiter).map(|it| it.trim().trim_matches('"')).collect()
+                }
                 None => line.split_whitespace().collect(),
             };
             (number, words)
@@ -125,6 +127,8 @@ mod tests {
             table.rows("a\n0,1, 2,1000,5\n").next(),
             Some((2, vec!["0", "1", "2", "1000", "5"]))
         );
+        let quoted = "\"src\";\"dst\";\"bytes\";\"start_us\"\n\"1\";\"2\";\"9\";\"5\"\n";
+        assert_eq!(Layout::of(quoted).rows(quoted).next(), Some((2, vec!["1", "2", "9", "5"])));
         // Without a unit in its name a begin could be anything.
         assert_eq!(Layout::of("src,dst,bytes,start\n"), PLAIN);
     }

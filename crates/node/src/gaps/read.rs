@@ -410,7 +410,7 @@ impl Reader {
             line.split(|&byte| byte == columns.delimiter).take(columns.count).enumerate()
         {
             for (place, _) in cells.iter_mut().zip(columns.places).filter(|(_, at)| *at == n) {
-                *place = Some(cell.trim_ascii());
+                *place = Some(bare(cell));
             }
         }
         let [cpu, begin, end, state] = cells;
@@ -552,11 +552,19 @@ fn push(open: &mut Open, gap: Raw, broken: &mut u64) {
     }
 }
 
+/// A cell without blanks and quotes around it.
+fn bare(cell: &[u8]) -> &[u8] {
+    let cell = cell.trim_ascii();
+    let inside = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\""));
+    inside.unwrap_or(cell)
+}
+
 /// Columns of a table, if the line is its first one.
 fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
     let text = std::str::from_utf8(line).ok()?.to_ascii_lowercase();
     let delimiter = [b',', b';', b'\t'].into_iter().find(|it| line.contains(it)).unwrap_or(b',');
-    let names: Vec<&str> = text.split(char::from(delimiter)).map(str::trim).collect();
+    let names: Vec<&str> =
+        text.split(char::from(delimiter)).map(|name| name.trim().trim_matches('"')).collect();
     let cpu = names.iter().position(|name| *name == "cpu")?;
     let find = |what: &str| {
         names.iter().enumerate().find_map(|(n, name)| {

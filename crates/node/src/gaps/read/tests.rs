@@ -106,6 +106,8 @@ fn tables_of_other_delimiters_and_names_of_cpus() {
         assert_eq!((gaps, found.bad_lines), (vec![(0, 1), (3, 2)], 0), "{delimiter:?}");
         assert_eq!(found.idle(), Time::ns(3_500_000));
     }
+    let found = of("\"cpu\",\"begin_us\",\"end_us\"\n\"cpu2\",\"1\",\"3\"\n");
+    assert_eq!((found.cpus[0].number, found.idle()), (2, Time::ns(2000)));
     for row in ["cpu;1;2", "cpux1;1;2", "0;1;2;3", "0;1,5;2,5"] {
         assert!(read(format!("cpu;begin_us;end_us\n{row}\n").as_bytes()).is_err(), "{row}");
     }
