@@ -46,9 +46,9 @@ pub enum Form {
     Mysql,
     /// The log of Rails.
     Rails,
-    /// dnsmasq with `log-queries`.
+    /// The query log of dnsmasq (`log-queries`).
     Dnsmasq,
-    /// unbound with `log-queries`.
+    /// The query log of unbound (`log-queries`).
     Unbound,
     /// A request, a status and a time in an order of its own. It is tried last: it knows lines of
     /// other forms, and less of them.
@@ -275,8 +275,8 @@ fn envoy(line: &[u8]) -> Option<Row> {
         word = rest_words.next()?;
     }
     let sent = whole(rest_words.next()?)?;
-    // Behind them stand the duration and, if an upstream answered, its time. A number that is missing
-    // among the four is one that was skipped above as a word, because it is damaged.
+    // Behind them stand the duration and, if an upstream answered, its time. A number that is
+    // missing among the four is one that was skipped above as a word, because it is damaged.
     let (_took, upstream) = (whole(rest_words.next()?)?, rest_words.next().unwrap_or(b"-"));
     if upstream != b"-" && whole(upstream).is_none() {
         return None;

@@ -2,8 +2,8 @@
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
 //!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
-//!   extended, LTSV and logfmt, Redis, PostgreSQL, MySQL, Rails, BIND, dnsmasq, unbound; and formats
-//!   of one's own, if they have a request, a status and a time.
+//!   extended, LTSV and logfmt, Redis, PostgreSQL, MySQL, Rails, BIND, dnsmasq, unbound; and
+//!   formats of one's own, if they have a request, a status and a time.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
@@ -128,7 +128,8 @@ impl Log {
             durations += u64::from(matches!(&found, Ok(Some(row)) if row.has_duration));
             rows.take(found)?;
         }
-        // Servers end each line: a number at the very end of a file may be the begin of a longer one.
+        // Servers end each line: a number at the very end of a file may be the begin of a longer
+        // one.
         let cut = lines.unended().and_then(|line| open_request(line, |line| reader.line(line)));
         let cut = cut.filter(|row| rows.forget_last(row));
         durations -= u64::from(cut.is_some_and(|row| row.has_duration));

@@ -17,7 +17,7 @@ use halfwink_inputs::{look, Family, Share, MOST_BAD};
 use halfwink_units::Time;
 use memchr::memmem::Finder;
 
-use self::words::{cpu_of, field, nanoseconds, number, stamp, state_and_cpu};
+use self::words::{bare, cpu_of, field, nanoseconds, number, number_of_cpu, stamp, state_and_cpu};
 use super::{Cpu, Gap, Recording};
 
 /// `PWR_EVENT_EXIT`: the CPU leaves its idle state.
@@ -228,8 +228,8 @@ impl Reader {
         self.take(line[..line.len().min(LONGEST_LINE)].trim_ascii())
     }
 
-    /// Reads the last line, which no newline ends. Recorders end each line: the number of the CPU or
-    /// of the state at the very end of a file may be the begin of a longer one.
+    /// Reads the last line, which no newline ends. Recorders end each line: a number at the very
+    /// end of a file may be the begin of a longer one.
     fn last_line(&mut self, line: &[u8]) -> Result<(), ReadError> {
         let is_event = self.columns.is_none() && self.words.idle.find(line).is_some();
         if !is_event || !line.last().is_some_and(u8::is_ascii_digit) {
@@ -414,10 +414,7 @@ impl Reader {
             }
         }
         let [cpu, begin, end, state] = cells;
-        // The kernel's own names are `cpu0` and so on.
-        let cpu =
-            cpu.map(|cpu| cpu.strip_prefix(b"cpu").or(cpu.strip_prefix(b"CPU")).unwrap_or(cpu));
-        let cpu = number(cpu?).filter(|&cpu| cpu < MOST_CPUS)?;
+        let cpu = number_of_cpu(cpu?).filter(|&cpu| cpu < MOST_CPUS)?;
         let begin = self.since(nanoseconds(begin?, columns.scales[0])?)?;
         let end = self.since(nanoseconds(end?, columns.scales[1])?)?;
         let state = match state {
@@ -550,13 +547,6 @@ fn push(open: &mut Open, gap: Raw, broken: &mut u64) {
     } else {
         open.gaps.push(gap);
     }
-}
-
-/// A cell without blanks and quotes around it.
-fn bare(cell: &[u8]) -> &[u8] {
-    let cell = cell.trim_ascii();
-    let inside = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\""));
-    inside.unwrap_or(cell)
 }
 
 /// Columns of a table, if the line is its first one.
