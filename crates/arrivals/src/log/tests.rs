@@ -149,3 +149,16 @@ fn commas_between_groups_of_three_digits_are_no_points() {
     // Between other delimiters a comma is a point.
     assert_eq!(sizes("time;bytes\n1,5;1,234\n2,5;2,5\n"), [1.234, 2.5]);
 }
+
+#[test]
+fn columns_of_times_are_taken_by_name_and_unit() {
+    let log = |text: &str| Log::read(text.as_bytes(), &even()).unwrap();
+    // The submission is the arrival, whatever stands before it.
+    let text = "start_time,submit_time\n5.5,1.5\n7.5,2.5\n";
+    assert_eq!(log(text).start_s, 1.5);
+    let text = "arrival_milliseconds\n1500.5\n2500.5\n";
+    assert_eq!(log(text).times[1], Time::ns(1_000_000_000));
+    // Of the events of Google's cluster (2019) submissions alone are requests, in microseconds.
+    let text = "time,type,collection_id\n1000000,0,7\n1500000,1,7\n3000000,0,8\n";
+    assert_eq!(log(text).times, [Time::ZERO, Time::ns(2_000_000_000)]);
+}

@@ -131,7 +131,7 @@ fn table_leaves_out_what_is_no_gap() {
 
 #[test]
 fn rows_of_a_table_are_sorted() {
-    let found = of("cpu,begin_us,end_us\n0,30,40\n1,5,6\n0,20,25\n0,1,9,\n");
+    let found = of("cpu,begin_us,end_us\n0,20,25\n1,5,6\n0,30,40\n0,1,9,\n");
     let expected = [us(0, 8, None), us(19, 24, None), us(29, 39, None)];
     assert_eq!((&found.cpus[0].gaps[..], found.broken), (&expected[..], 0));
 }
