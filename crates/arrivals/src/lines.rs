@@ -102,11 +102,11 @@ impl<R: BufRead> Lines<R> {
 
     /// The next line, or that it is too long; none at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        self.buffer.clear();
-        let read = self.reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.buffer)?;
-        if read == 0 {
+        if self.reader.fill_buf()?.is_empty() {
             return Ok(None);
         }
+        self.buffer.clear();
+        let read = self.reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.buffer)?;
         self.number += 1;
         if read as u64 == LONGEST_LINE && self.buffer.last() != Some(&b'\n') {
             self.skip_rest()?;
@@ -117,6 +117,13 @@ impl<R: BufRead> Lines<R> {
         // A mark of UTF-8, as spreadsheets write it.
         let line = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| self.number == 1).unwrap_or(line);
         Ok(Some((self.number, Ok(line.trim_ascii()))))
+    }
+
+    /// The last line, if no newline ends it; asked once all lines are read.
+    pub(crate) fn unended(&self) -> Option<&[u8]> {
+        let line = self.buffer.trim_ascii_start();
+        let is_open = line.last().is_some_and(|last| !last.is_ascii_whitespace());
+        is_open.then_some(line)
     }
 
     /// Up to the end of a line that is too long.

@@ -68,6 +68,12 @@ impl When {
         Some(When::Date { s, is_exact })
     }
 
+    /// Returns whether it is a negative number: a mark of a time that is not known, or one before
+    /// the beginning of a recording, which would widen the span of all others.
+    pub(super) fn is_before_zero(self) -> bool {
+        matches!(self, When::Number(number) if number < 0.0)
+    }
+
     /// Seconds; a number that is no date in seconds is one in the next smaller unit that fits.
     pub(super) fn seconds(self) -> f64 {
         match self {
@@ -93,7 +99,7 @@ fn since_1970(moment: Timestamp) -> f64 {
 
 /// Dates that begin with a name or have other marks between their parts; UTC, unless an offset
 /// stands behind.
-const DATED: [&str; 8] = [
+const DATED: [&str; 12] = [
     // asctime(3): Apache's error log, uWSGI, `ab -g`.
     "%a %b %d %H:%M:%S%.f %Y",
     // RFC 9110.
@@ -105,6 +111,12 @@ const DATED: [&str; 8] = [
     // BIND.
     "%d-%b-%Y %H:%M:%S%.f",
     "%m/%d/%Y %I:%M:%S%.f %p",
+    // Spreadsheets, without seconds.
+    "%d.%m.%Y %H:%M",
+    "%Y/%m/%d %H:%M",
+    "%m/%d/%Y %I:%M %p",
+    // syslog, with a year between.
+    "%b %d %Y %H:%M:%S%.f",
 ];
 
 fn dated(text: &str) -> Option<When> {
@@ -182,6 +194,10 @@ mod tests {
             "2025-03-03 12:00:00 +0200",
             "2025-03-03T10:00:00+0000",
             "3/3/2025 10:00:00 AM",
+            "03.03.2025 10:00",
+            "2025/03/03 10:00",
+            "3/3/2025 10:00 AM",
+            "Mar 3 2025 10:00:00",
             "03/Mar/2025 10:00:00",
             "03-Mar-2025 10:00:00.000",
         ] {
@@ -189,6 +205,8 @@ mod tests {
         }
         assert_eq!(seconds("0,25"), Some(0.25));
         assert_eq!(seconds("12.4 GB:1"), None);
+        // Months and days of these may be in either order.
+        assert_eq!(seconds("04/03/2025 10:00"), None);
     }
 
     #[test]

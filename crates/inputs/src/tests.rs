@@ -261,3 +261,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn topology_of_hwloc_is_named() {
+    let text = b"<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object type=\"Machine\"/>";
+    let other = look(text, Family::Descriptions).unwrap();
+    assert_eq!(other.what, "a topology of hwloc");
+    assert!(other.how.contains("`halfwink calibrate host`"));
+}

@@ -415,3 +415,39 @@ fn texts_of_tracers_are_one_trace() {
     let said = read("one\ntwo three\n").unwrap_err();
     assert!(said.contains("expected a job file"), "{said}");
 }
+
+#[test]
+fn last_line_without_newline_is_left_out_if_a_number_ends_it() {
+    let alibaba: String =
+        (0..4).map(|n| format!("3,R,{},4096,15778080000{n}0000\n", 4096 * n)).collect();
+    let iolog: String = (0..4).map(|n| format!("{}0 /dev/sda read 0 4096\n", n)).collect();
+    for (text, span_ps) in
+        [(alibaba, 20_000_000_000), (format!("fio version 3 iolog\n{iolog}"), 20_000_000)]
+    {
+        let whole = trace(&text);
+        assert_eq!((whole.requests(), whole.account.neutral.len()), (4, 0), "{text}");
+        for cut in 1..4 {
+            let found = trace(&text[..text.len() - cut]);
+            let last = found.cpus.iter().filter_map(|cpu| cpu.last()).map(|it| it.at_ps).max();
+            assert_eq!(
+                (found.requests(), found.bytes(), last),
+                (3, 4096.0, Some(span_ps)),
+                "{cut}"
+            );
+            let told = found.account.left_out().join(", ");
+            assert_eq!(told, "last line (no newline ends it: its last number may be cut)");
+        }
+    }
+    // The rows of a user's table are kept, and the doubt is told.
+    let found = trace("time_us,op,offset,bytes\n0,R,0,4096\n10,R,0,40");
+    assert_eq!(found.requests(), 2);
+    let told = found.account.left_out().join(", ");
+    assert_eq!(told, "check of the end (no newline ends it: its last number may be cut)");
+}
+
+#[test]
+fn comments_between_lines_of_blkparse_are_left_out() {
+    let line = |n: u64| format!("  8,0    1 {n:8}     0.{n:09}   700  Q   R {} + 8 [fio]\n", 8 * n);
+    let text = format!("# of sda\n{}\n# half\n{}", line(1), line(5));
+    assert_eq!(trace(&text).requests(), 2);
+}

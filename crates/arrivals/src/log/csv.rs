@@ -112,6 +112,8 @@ pub(super) struct Columns {
     shape: Option<&'static Shape>,
     /// Cells that a row has at most, of a table with a header.
     most: usize,
+    /// Commas are between cells.
+    has_commas: bool,
 }
 
 /// Names of a column of metrics, and of those that are requests: k6 writes a dozen rows for each.
@@ -154,7 +156,8 @@ pub(super) fn first_time(line: &[u8]) -> Option<usize> {
 impl Columns {
     /// Finds columns in a header; that of times by a name, or from 1, if one is given.
     pub(super) fn find(header: &[u8], time: Option<&str>) -> Option<Columns> {
-        let mut cells = Cells::new(delimiter(header));
+        let delimiter = delimiter(header);
+        let (mut cells, has_commas) = (Cells::new(delimiter), delimiter == b',');
         cells.split(header)?;
         let names: Vec<(String, Option<Unit>)> =
             (0..cells.count()).map(|n| named(cells.get(n).unwrap_or_default())).collect();
@@ -194,7 +197,7 @@ impl Columns {
         let unit = unit(time)
             .or(is_calls.then_some(Unit::Milliseconds))
             .or(events.map(|_| Unit::Microseconds));
-        Some(Columns { cells, time, unit, size, duration, kind, shape: None, most })
+        Some(Columns { cells, time, unit, size, duration, kind, shape: None, most, has_commas })
     }
 
     fn shaped(shape: &'static Shape) -> Option<Columns> {
@@ -211,6 +214,7 @@ impl Columns {
             kind,
             shape: Some(shape),
             most: usize::MAX,
+            has_commas: shape.delimiter == b',',
         })
     }
 
@@ -244,12 +248,17 @@ impl Columns {
     }
 
     fn request(&self) -> Option<Row> {
-        let mut when = When::parse(self.cells.text(self.time)?)?;
+        let when = When::parse(self.cells.text(self.time)?)?;
+        let mut when = Some(when).filter(|when| !when.is_before_zero())?;
         let number = |n: usize| {
             let text = self.cells.text(n)?;
             let number = text.parse::<f64>().ok();
-            // A point is a comma in half of the world.
-            number.or_else(|| text.replacen(',', ".", 1).parse().ok())
+            // A point is a comma in half of the world, but not where commas part cells.
+            let point = if self.has_commas && has_thousands(text) { "" } else { "." };
+            number.or_else(|| match point {
+                "" => text.replace(',', point).parse().ok(),
+                _ => text.replacen(',', point, 1).parse().ok(),
+            })
         };
         if let Some((duration, unit_s)) = self.duration {
             let s = number(duration)? * unit_s;
@@ -264,6 +273,15 @@ impl Columns {
         let size = number(size)? * factor;
         (0.0..=1e15).contains(&size).then_some(Row::at(when, Some(size)))
     }
+}
+
+/// Returns whether commas stand before groups of three digits alone: `1,234,567.8`.
+fn has_thousands(number: &str) -> bool {
+    let whole = number.split('.').next().unwrap_or_default();
+    let mut groups = whole.split(',');
+    let is_whole = |group: &str| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit());
+    let first = groups.next().is_some_and(|group| is_whole(group) && group.len() < 4);
+    first && groups.all(|group| is_whole(group) && group.len() == 3)
 }
 
 /// A column by its name in the header, or its number from 1.

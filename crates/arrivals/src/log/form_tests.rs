@@ -37,6 +37,86 @@ fn kin_of_common_log_format() {
 }
 
 #[test]
+fn envoy_line_with_damaged_number_is_bad() {
+    let line = |second: usize, received: &str, sent: &str| {
+        let front = format!("[2016-04-15T20:17:{second:02}.310Z] \"GET / HTTP/1.1\" 200 -");
+        format!("{front} {received} {sent} 226 100 \"-\" \"x\" \"a\" \"b\" \"c\"\n")
+    };
+    let good: String = (0..40).map(|second| line(second, "0", "10")).collect();
+    for (received, sent) in [("0", "1x0"), ("abc", "20"), ("-5", "20"), ("0", "1,000"), ("0", "")] {
+        let text = good.clone() + &line(50, received, sent);
+        check(&text, Form::Envoy, 40, 39.0, 400.0);
+        // A damaged line is of no other form, whatever stands around it.
+        let few = line(0, "0", "10") + &line(1, received, sent) + &line(2, "0", "30");
+        assert!(Log::read(few.as_bytes(), &LogOptions::default()).is_err(), "{received} {sent}");
+    }
+}
+
+#[test]
+fn line_without_newline_may_be_cut_in_its_last_number() {
+    let line =
+        |second: usize| format!("h - - [03/Mar/2025:10:00:0{second}.5 +0000] \"GET /\" 200 1000");
+    let log = |text: &str| Log::read(text.as_bytes(), &LogOptions::default()).unwrap();
+    let whole = format!("{}\n{}\n{}\n", line(0), line(1), line(2));
+    assert_eq!(log(&whole).sizes, [1000.0; 3]);
+    // From the last digit of the last size to its first one.
+    for cut in 1..4 {
+        let log = log(&whole[..whole.len() - cut]);
+        assert_eq!((log.sizes, log.times.len()), (vec![1000.0; 2], 2), "{cut}");
+        let told = "last line (no newline ends it: its last number may be cut)";
+        assert!(log.account.left_out().contains(&told.to_owned()), "{:?}", log.account);
+    }
+    // What ends a line is no number that is read.
+    let ended = format!("{} \"-\"\n{} \"-\"", line(0), line(1));
+    assert_eq!(log(&ended).sizes, [1000.0; 2]);
+    let json = "{\"ts\":1.5,\"status\":200,\"size\":10}\n{\"ts\":2.5,\"status\":200,\"size\":10}";
+    assert_eq!(log(json).sizes, [10.0; 2]);
+    assert_eq!(log(&line(0)).sizes, [1000.0]);
+    // Tables need no newline at their end, so that the last row is kept, and told.
+    let table = log("time,bytes\n0.25,10\n1.25,10");
+    let told = "check of the end (no newline ends the last row: its last number may be cut)";
+    assert_eq!(table.sizes, [10.0; 2]);
+    assert!(table.account.left_out().contains(&told.to_owned()), "{:?}", table.account);
+    assert!(log("time,bytes\n0.25,10\n1.25,10\n").account.left_out().is_empty());
+    assert!(log("time,bytes,who\n0.25,10,a1\n1.25,10,b2").account.left_out().is_empty());
+}
+
+#[test]
+fn negative_times_are_bad_rows() {
+    let good: String = (0..40).map(|second| format!("{second}.5,7\n")).collect();
+    let options = LogOptions { spread: Spread::Even, ..LogOptions::default() };
+    for negative in ["-1", "-1000.25", "-0.5"] {
+        let text = format!("time,bytes\n{negative},7\n{good}");
+        let log = Log::read(text.as_bytes(), &options).unwrap();
+        assert_eq!((log.times.len(), log.skipped.count, log.start_s), (40, 1, 0.5), "{negative}");
+        let json = format!("{{\"ts\":{negative},\"status\":200}}\n{{\"ts\":5,\"status\":200}}\n");
+        assert!(Log::read(json.as_bytes(), &options).is_err(), "{negative}");
+    }
+    // A request that ended after the first second of a recording may have begun before that.
+    let text = "end_time,duration\n0.5,1.0\n1.5,0.5\n";
+    let log = Log::read(text.as_bytes(), &options).unwrap();
+    assert_eq!((log.times.len(), log.start_s), (2, -0.5));
+}
+
+#[test]
+fn elasticdump_is_read_by_the_keys_of_its_documents() {
+    let dump = |ms: u32, source: &str| {
+        let time = format!("2025-03-03T10:00:00.{ms}Z");
+        format!("{{\"_index\":\"l\",\"_id\":\"{ms}\",\"_source\":{{{source}}}}}\n")
+            .replace("TIME", &time)
+    };
+    for source in [
+        r#""@timestamp":"TIME","http":{"response":{"status_code":200,"body":{"bytes":512}}}"#,
+        r#""@timestamp":"TIME","verb":"GET","response":"200","bytes":"512""#,
+        r#""timestamp":"TIME","status":200,"body_bytes_sent":512,"size":7"#,
+        r#""@timestamp":"TIME","message":"[03/Mar/2025:10:00:00.250 +0000] \"GET /\" 200 512""#,
+    ] {
+        let last = source.replace("00.250", "00.750");
+        check(&(dump(250, source) + &dump(750, &last)), Form::Json, 2, 0.5, 1024.0);
+    }
+}
+
+#[test]
 fn logs_of_proxies_are_recognized() {
     let haproxy = "Feb  6 12:14:14 lb haproxy[14389]: 192.0.2.1:33317 \
         [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- \

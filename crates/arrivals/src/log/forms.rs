@@ -1,9 +1,9 @@
 //! Lines of servers and proxies, each with its own form.
 
 use super::super::moment::{common, When};
-use super::own;
 use super::row::{Row, Seen};
 use super::words::{bracketed, is_status, real, text, whole, words};
+use super::{own, programs};
 
 /// A form of log that is told by a line's look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,14 @@ pub enum Form {
     Bind,
     /// Lines of servers made with Gin.
     Gin,
+    /// The general log of MySQL.
+    Mysql,
+    /// The log of Rails.
+    Rails,
+    /// The query log of dnsmasq (`log-queries`).
+    Dnsmasq,
+    /// The query log of unbound (`log-queries`).
+    Unbound,
     /// A request, a status and a time in an order of its own. It is tried last: it knows lines of
     /// other forms, and less of them.
     Request,
@@ -49,7 +57,7 @@ pub enum Form {
 
 impl Form {
     /// All of them; of forms that know equally many lines the first is taken.
-    pub const ALL: [Form; 18] = [
+    pub const ALL: [Form; 22] = [
         Form::Haproxy,
         Form::Envoy,
         Form::Common,
@@ -67,6 +75,10 @@ impl Form {
         Form::Postgres,
         Form::Bind,
         Form::Gin,
+        Form::Mysql,
+        Form::Rails,
+        Form::Dnsmasq,
+        Form::Unbound,
         Form::Request,
     ];
 
@@ -91,6 +103,10 @@ impl Form {
             Form::Postgres => "log of PostgreSQL",
             Form::Bind => "query log of BIND",
             Form::Gin => "log of Gin",
+            Form::Mysql => "general log of MySQL",
+            Form::Rails => "log of Rails",
+            Form::Dnsmasq => "query log of dnsmasq",
+            Form::Unbound => "query log of unbound",
             Form::Request => "log in a format of its own",
         }
     }
@@ -122,6 +138,10 @@ impl Form {
             }
             Form::Bind => "`10-Oct-2000 13:55:36.123 ... client 192.0.2.1#53 (...): query: ...`",
             Form::Gin => "`[GIN] 2000/10/10 - 13:55:36 | 200 | 1ms | client | GET \"/\"`",
+            Form::Mysql => "`2000-10-10T13:55:36.123456Z<tab>8 Query<tab>SELECT ...`",
+            Form::Rails => "`Started GET \"/\" for 192.0.2.1 at 2000-10-10 13:55:36 +0000`",
+            Form::Dnsmasq => "`Oct 10 13:55:36 dnsmasq[12]: query[A] NAME from 192.0.2.1`",
+            Form::Unbound => "`[971186136] unbound[12:0] info: 192.0.2.1 NAME. A IN`",
             Form::Request => "a time, a request with its protocol, a status",
             Form::W3c => "the fields that `#Fields:` names, with a date and a time",
         }
@@ -152,6 +172,10 @@ impl Reader {
             Form::Keys => return own::keys(line),
             Form::Redis => return own::redis(line),
             Form::Postgres => return own::postgres(line),
+            Form::Mysql => return programs::mysql(line),
+            Form::Rails => return programs::rails(line),
+            Form::Dnsmasq => return programs::dnsmasq(line),
+            Form::Unbound => return programs::unbound(line),
             Form::Common => common_line(line),
             Form::Haproxy => haproxy(line),
             Form::Envoy => envoy(line),
@@ -197,6 +221,11 @@ fn common_line(line: &[u8]) -> Option<Row> {
         return None;
     }
     let bytes = match rest_words.next()? {
+        // Three bare words more are envoy's flags and what follows them.
+        b"-" if line.starts_with(b"[") => {
+            let bare = rest_words.clone().take_while(|word| !word.starts_with(b"\""));
+            (bare.count() < 3).then_some(0)?
+        }
         b"-" => 0,
         count => whole(count)?,
     };
@@ -246,6 +275,12 @@ fn envoy(line: &[u8]) -> Option<Row> {
         word = rest_words.next()?;
     }
     let sent = whole(rest_words.next()?)?;
+    // Behind them stand the duration and, if an upstream answered, its time. A number that is
+    // missing among the four is one that was skipped above as a word, because it is damaged.
+    let (_took, upstream) = (whole(rest_words.next()?)?, rest_words.next().unwrap_or(b"-"));
+    if upstream != b"-" && whole(upstream).is_none() {
+        return None;
+    }
     Some(Row { has_duration: true, ..Row::at(when, Some(sent as f64)) })
 }
 

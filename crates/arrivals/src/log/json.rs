@@ -12,7 +12,7 @@ use super::row::{Row, Seen, Unit};
 use super::words::text;
 
 /// Keys of times, the best first: when a request began, then when its line was written.
-const TIMES: [&str; 29] = [
+const TIMES: [&str; 28] = [
     "StartUTC",
     "StartLocal",
     "EdgeStartTimestamp",
@@ -40,11 +40,10 @@ const TIMES: [&str; 29] = [
     "arrival_time",
     "data.time",
     "t.$date",
-    "_source.@timestamp",
     "__REALTIME_TIMESTAMP",
 ];
 /// Keys of bytes, those of objects in objects with a point between.
-const BYTES: [&str; 26] = [
+const BYTES: [&str; 25] = [
     "bytes_sent",
     "body_bytes_sent",
     "size",
@@ -69,7 +68,6 @@ const BYTES: [&str; 26] = [
     "response_body_size",
     "attr.reslen",
     "api.tx",
-    "_source.bytes",
     // HAProxy's word for what it sent; Caddy's for what it received, beside `size`.
     "bytes_read",
 ];
@@ -94,7 +92,7 @@ const SERVICES: [(&str, Unit); 3] = [
 /// Keys of a program's message: perhaps another log's line.
 const MESSAGES: [&str; 6] = ["log", "message", "msg", "MESSAGE", "textPayload", "line"];
 /// Keys that only requests have.
-const REQUESTS: [&str; 17] = [
+const REQUESTS: [&str; 16] = [
     "status",
     "method",
     "request",
@@ -110,7 +108,6 @@ const REQUESTS: [&str; 17] = [
     "statusCode",
     "httpMethod",
     "reqMethod",
-    "_source.http.response.status_code",
     "attr.durationMillis",
 ];
 /// Keys of what a line is about, and its values for requests: others are events beside them. k6
@@ -151,6 +148,7 @@ impl Scalar<'_> {
             Scalar::Number(number) => Some(When::Number(*number)),
             Scalar::Text(text) => When::parse(text).or_else(|| common(text.as_bytes())),
         }
+        .filter(|when| !when.is_before_zero())
     }
 }
 
@@ -248,6 +246,11 @@ impl<'de> Visitor<'de> for Keys<'_> {
         let Keys { line, path, depth } = self;
         let length = path.len();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            // elasticdump wraps each document; its keys are those of the document alone.
+            if depth == 0 && key == "_source" {
+                map.next_value_seed(Keys { line, path, depth })?;
+                continue;
+            }
             if depth == 0 {
                 line.is_request |= REQUESTS.contains(&&*key);
             }
@@ -340,6 +343,10 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     // A time and a message alone may be anything that a program says: such a line is no request.
     let is_request = found.is_request || found.bytes.is_some() || found.has_duration;
     if let (Some(message), false) = (&found.message, is_request) {
+        // `log_destination = jsonlog` of PostgreSQL.
+        if let Some(said) = message.strip_prefix("duration: ") {
+            return super::own::statement(when, said);
+        }
         return Some(wrapped(message.trim().as_bytes()).unwrap_or(Seen::Other));
     }
     // All other lines with a time are requests.

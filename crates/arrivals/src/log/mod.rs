@@ -2,8 +2,8 @@
 //!
 //! * Lines of servers and proxies ([`Form`]), told by their look: common and combined log format
 //!   and their kin, JSON, HAProxy, envoy, AWS load balancers and S3, squid, uWSGI, IIS, W3C
-//!   extended, LTSV and logfmt, Redis, PostgreSQL, BIND; and formats of one's own, if they have a
-//!   request, a status and a time.
+//!   extended, LTSV and logfmt, Redis, PostgreSQL, MySQL, Rails, BIND, dnsmasq, unbound; and
+//!   formats of one's own, if they have a request, a status and a time.
 //! * CSV with a header: a column of times with any usual name, or one that is named; perhaps
 //!   `bytes`, `size` or a time of service. Seconds since 1970 with a fraction are exact to a
 //!   quarter of a microsecond; milliseconds, microseconds and nanoseconds since 1970 are told by
@@ -21,6 +21,7 @@ mod forms;
 mod json;
 mod options;
 mod own;
+mod programs;
 mod row;
 mod rows;
 mod shapes;
@@ -39,7 +40,7 @@ use halfwink_units::Time;
 
 use self::csv::Columns;
 use self::forms::Reader;
-use self::row::Seen;
+use self::row::{Row, Seen};
 use self::rows::Rows;
 use super::lines::{Lines, ReadError, Skipped};
 use super::Arrivals;
@@ -53,7 +54,10 @@ const LOOKED_AT_LINES: usize = 64;
 const HEADER: &str = "a header with a column of times (time, timestamp, ts, arrival, start_time \
                       ...), or its name (log:time-column=NAME:FILE)";
 const NO_SIZES: &str = "the log has none: they are drawn";
-const ROW: &str = "a row with a time, and a size if the header has one";
+const ROW: &str = "a row with a time from 0 on, and a size if the header has one";
+
+const NO_END: &str = "no newline ends it: its last number may be cut";
+const UNSURE_END: &str = "no newline ends the last row: its last number may be cut";
 
 /// A log that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +128,11 @@ impl Log {
             durations += u64::from(matches!(&found, Ok(Some(row)) if row.has_duration));
             rows.take(found)?;
         }
+        // Servers end each line: a number at the very end of a file may be the begin of a longer
+        // one.
+        let cut = lines.unended().and_then(|line| open_request(line, |line| reader.line(line)));
+        let cut = cut.filter(|row| rows.forget_last(row));
+        durations -= u64::from(cut.is_some_and(|row| row.has_duration));
         let mut log = rows.log(form.name(), form.expected(), None)?;
         let count = log.times.len() as u64;
         log.sizes_are = match log.sizes.is_empty() {
@@ -138,6 +147,7 @@ impl Log {
         if log.sizes_are.is_none() {
             log.account.leave_out("sizes", NO_SIZES, 1);
         }
+        log.account.leave_out("last line", NO_END, u64::from(cut.is_some()));
         log.account.leave_out("comment lines", "", comments);
         log.account.leave_out("other lines", "no requests", others);
         let why = "they include waiting: sizes say how long requests take";
@@ -191,8 +201,11 @@ impl Log {
             });
             rows.take(row)?;
         }
+        let may_be_cut = lines.unended().and_then(|line| open_request(line, |it| columns.row(it)));
         let mut log = rows.log(columns.format(), ROW, columns.unit)?;
         log.sizes_are = columns.sizes_are().filter(|_| !log.sizes.is_empty());
+        // Tables need no newline at their end (RFC 4180, 2).
+        log.account.leave_out("check of the end", UNSURE_END, u64::from(may_be_cut.is_some()));
         if log.sizes_are.is_none() {
             log.account.leave_out("sizes", NO_SIZES, 1);
         }
@@ -208,6 +221,18 @@ impl Log {
             unit.map_or(Arc::from([]), |unit| self.sizes.iter().map(|s| s * unit).collect());
         Arrivals::Recorded { times: self.times.into(), sizes }
     }
+}
+
+/// Returns the request of a file's last line without a newline, if the time or the size that was
+/// read ends where the file does. A shorter number is a number, too.
+fn open_request(line: &[u8], mut read: impl FnMut(&[u8]) -> Option<Seen>) -> Option<Row> {
+    let mut request = |line: &[u8]| match read(line)? {
+        Seen::Request(row) | Seen::Served(row) => Some(row),
+        Seen::Comment | Seen::Other => None,
+    };
+    let whole = request(line)?;
+    let shorter = request(&line[..line.len() - 1])?;
+    (whole.when != shorter.when || whole.size != shorter.size).then_some(whole)
 }
 
 /// A line that spreadsheets write before the header (`sep=;`), or a comment of other tables.

@@ -144,22 +144,30 @@ pub(super) fn redis(line: &[u8]) -> Option<Seen> {
 /// Reads a line of PostgreSQL's log: `log_min_duration_statement` and `log_duration` write one at
 /// the end of each statement. Other messages and lines of a long statement are no requests.
 pub(super) fn postgres(line: &[u8]) -> Option<Seen> {
-    let Some((_, said)) = text(line).and_then(|line| line.split_once("LOG:  duration: ")) else {
+    // As text, or as CSV.
+    let parts = ["LOG:  duration: ", ",LOG,00000,\"duration: "];
+    let found = text(line).and_then(|line| parts.iter().find_map(|part| line.split_once(part)));
+    let Some((front, said)) = found else {
         // Messages have a date, a level and two blanks; further lines of a statement no date.
         let is_message = line.windows(3).any(|it| it == b":  ");
         let is_dated = line.first().is_some_and(u8::is_ascii_digit);
         return (!is_dated || is_message).then_some(Seen::Other);
     };
+    let mut front = front.split([' ', '[', ',']);
+    let date = format!("{} {}", front.next()?, front.next()?);
+    statement(When::parse(&date)?, said)
+}
+
+/// A statement of PostgreSQL that ended at this time, of which the log says: `50.000 ms  statement:
+/// SELECT 1`.
+pub(super) fn statement(end: When, said: &str) -> Option<Seen> {
     let (took_ms, what) = said.split_once(" ms").unwrap_or((said, ""));
     // Each step of a prepared statement has a line of its own.
     if ["  parse ", "  bind "].iter().any(|step| what.starts_with(step)) {
         return Some(Seen::Other);
     }
     let took_ms: f64 = took_ms.trim().parse().ok().filter(|it| (0.0..1e12).contains(it))?;
-    let date = &text(line)?[..line.iter().position(|&b| b == b'[')?];
-    let mut front = date.split_ascii_whitespace();
-    let date = format!("{} {}", front.next()?, front.next()?);
-    let When::Date { s, is_exact } = When::parse(&date)? else { return None };
+    let When::Date { s, is_exact } = end else { return None };
     let when = When::Date { s: s - 1e-3 * took_ms, is_exact };
     Some(Seen::Request(Row { has_duration: true, ..Row::at(when, None) }))
 }

@@ -69,6 +69,16 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// Leaves out the request that was taken last, which is this; not if it is the only one.
+    pub(super) fn forget_last(&mut self, row: &Row) -> bool {
+        let has_others = self.rows.len() > 1;
+        if has_others {
+            self.rows.pop();
+            self.sized -= usize::from(row.size.is_some());
+        }
+        has_others
+    }
+
     fn bad(&mut self, error: LineError) -> Result<(), ReadError> {
         self.skipped.add(error);
         let lines = self.lines();

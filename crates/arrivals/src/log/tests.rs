@@ -61,7 +61,7 @@ fn csv_has_times_and_perhaps_sizes() {
     assert_eq!((log.disordered, log.start_s), (1, 10.25));
     insta::assert_snapshot!(wrapped(&log.skipped.examples[0]), @r"
     line 4: found `,11,y`,
-      expected a row with a time, and a size if the header has one
+      expected a row with a time from 0 on, and a size if the header has one
     ");
     let dates = "timestamp\n2026-01-01 00:00:01.5\n2026-01-01T00:00:01Z\n";
     let log = Log::read(dates.as_bytes(), &even()).unwrap();
@@ -96,9 +96,9 @@ fn damaged_log_names_line_and_reason() {
       expected a header with a column of times (time, timestamp, ts, arrival, start_time ...),
       or its name (log:time-column=NAME:FILE)
     line 2: found `x`,
-      expected a row with a time, and a size if the header has one
+      expected a row with a time from 0 on, and a size if the header has one
     line 2: found `x`,
-      expected a row with a time, and a size if the header has one
+      expected a row with a time from 0 on, and a size if the header has one
     1000000000 seconds from the first to the last,
       expected at most 18000000
     line 1: found `h - - [10/Oct/2000] "GET /" 200 1`,
@@ -139,4 +139,26 @@ proptest! {
         let bytes = |sizes: &[f64]| sizes.iter().sum::<f64>();
         prop_assert_eq!(bytes(&log.sizes), rows.iter().map(|r| f64::from(r.1)).sum::<f64>());
     }
+}
+
+#[test]
+fn commas_between_groups_of_three_digits_are_no_points() {
+    let sizes = |text: &str| Log::read(text.as_bytes(), &even()).unwrap().sizes;
+    let text = "time,bytes\n1.5,\"1,234\"\n2.5,\"1,234,567\"\n3.5,\"1,5\"\n4.5,\"12,345.5\"\n";
+    assert_eq!(sizes(text), [1234.0, 1_234_567.0, 1.5, 12_345.5]);
+    // Between other delimiters a comma is a point.
+    assert_eq!(sizes("time;bytes\n1,5;1,234\n2,5;2,5\n"), [1.234, 2.5]);
+}
+
+#[test]
+fn columns_of_times_are_taken_by_name_and_unit() {
+    let log = |text: &str| Log::read(text.as_bytes(), &even()).unwrap();
+    // The submission is the arrival, whatever stands before it.
+    let text = "start_time,submit_time\n5.5,1.5\n7.5,2.5\n";
+    assert_eq!(log(text).start_s, 1.5);
+    let text = "arrival_milliseconds\n1500.5\n2500.5\n";
+    assert_eq!(log(text).times[1], Time::ns(1_000_000_000));
+    // Of the events of Google's cluster (2019) submissions alone are requests, in microseconds.
+    let text = "time,type,collection_id\n1000000,0,7\n1500000,1,7\n3000000,0,8\n";
+    assert_eq!(log(text).times, [Time::ZERO, Time::ns(2_000_000_000)]);
 }

@@ -14,7 +14,7 @@ pub(super) fn real(word: &[u8]) -> Option<f64> {
     text(word)?.parse().ok().filter(|it: &f64| it.is_finite())
 }
 
-pub(super) fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+pub(super) fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
     line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
 }
 

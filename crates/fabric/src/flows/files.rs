@@ -1,5 +1,7 @@
 //! Traffic from files: one flow a line, and coflows of clusters.
 
+use std::net::IpAddr;
+
 use halfwink_units::Time;
 
 use super::layout::Layout;
@@ -89,6 +91,14 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
             row.get(at).copied().ok_or_else(|| words.wrong(format!("{what} is missing")))
         };
         let end = |at: usize, what: &str| {
+            if let Some(address) = row.get(at).filter(|word| word.parse::<IpAddr>().is_ok()) {
+                let step = layout.numbered();
+                let message = format!(
+                    "{what}: found the address {address}, expected numbers of \
+                                       servers: `{step} FILE > flows.txt` numbers them"
+                );
+                return Err(words.wrong(message));
+            }
             let number = words.parse(word(at, what)?, what, 0.0, f64::from(most))?;
             match number.fract() == 0.0 {
                 true => Ok(number as u32),

@@ -51,11 +51,30 @@ impl Layout {
         is_header.then_some(number)
     }
 
+    /// A command that numbers the servers of a list whose ends are addresses, in the order in which
+    /// they come.
+    pub(super) fn numbered(self) -> String {
+        let delimiter = match self.delimiter {
+            None => String::new(),
+            Some('\t') => " -F'\\t'".to_owned(),
+            Some(delimiter) => format!(" -F'{delimiter}'"),
+        };
+        let Layout { from, to, bytes, begin, unit_ns, head, .. } = self;
+        let [from, to, bytes, begin] = [from, to, bytes, begin].map(|place| place + 1);
+        format!(
+            "awk{delimiter} 'function n(a){{gsub(/[ \"]/,\"\",a);if(!(a in s))s[a]=c++;\
+             return s[a]+0}}NR>{head}&&!/^#/&&NF{{printf \"%d %d %s \
+             %.0f\\n\",n(${from}),n(${to}),${bytes},${begin}*{unit_ns}}}'"
+        )
+    }
+
     /// The words of flows, with the numbers of their lines.
     pub(super) fn rows(self, text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
         lines(text).skip(self.head).map(move |(number, line)| {
             let words = match self.delimiter {
-                Some(delimiter) => line.split(delimiter).map(str::trim).collect(),
+                Some(delimiter) => {
+                    line.split(delimiter).map(|it| it.trim().trim_matches('"')).collect()
+                }
                 None => line.split_whitespace().collect(),
             };
             (number, words)
@@ -108,6 +127,8 @@ mod tests {
             table.rows("a\n0,1, 2,1000,5\n").next(),
             Some((2, vec!["0", "1", "2", "1000", "5"]))
         );
+        let quoted = "\"src\";\"dst\";\"bytes\";\"start_us\"\n\"1\";\"2\";\"9\";\"5\"\n";
+        assert_eq!(Layout::of(quoted).rows(quoted).next(), Some((2, vec!["1", "2", "9", "5"])));
         // Without a unit in its name a begin could be anything.
         assert_eq!(Layout::of("src,dst,bytes,start\n"), PLAIN);
     }

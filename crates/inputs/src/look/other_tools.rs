@@ -321,6 +321,29 @@ pub(super) const ROWS: &[Row] = &[
               /1e9)}' FILE > lines.json` writes a line for each",
         steps: &[],
     },
+    // Which statements it holds hangs on `long_query_time`, which the file does not say.
+    Row {
+        what: "a slow log of MySQL, which has all queries only with long_query_time=0",
+        is: |head| head.within("\n# Query_time: ") || head.is(b"# Query_time: "),
+        how: "`awk 'BEGIN{print \"time\"}/^# Time: /{print $3}' FILE > queries.csv` writes their \
+              times",
+        steps: &[],
+    },
+    // Fields have any order, and the header stands behind lines of annotations.
+    Row {
+        what: "a table of InfluxDB, of samples by time",
+        is: |head| head.is(b"#group,") || head.is(b"#datatype,"),
+        how:
+            "`awk -F, '/^#/{next}!t{for(i=1;i<=NF;i++){if($i==\"_time\")t=i;if($i==\"_value\")v=i}}\
+              t{print $t\",\"$v}' FILE > counts.csv` writes a table for `--load counts:`",
+        steps: &[],
+    },
+    Row {
+        what: "a capture of snoop",
+        is: |head| head.is(b"snoop\0\0\0"),
+        how: "`editcap -F pcap FILE WHOLE` writes a capture that is read",
+        steps: &[],
+    },
     // `period,count` and not `time,value`: CloudWatch sums a period, and values would be rates.
     Row {
         what: "a metric of CloudWatch",

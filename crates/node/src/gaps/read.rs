@@ -17,7 +17,7 @@ use halfwink_inputs::{look, Family, Share, MOST_BAD};
 use halfwink_units::Time;
 use memchr::memmem::Finder;
 
-use self::words::{cpu_of, field, nanoseconds, number, stamp, state_and_cpu};
+use self::words::{bare, cpu_of, field, nanoseconds, number, number_of_cpu, stamp, state_and_cpu};
 use super::{Cpu, Gap, Recording};
 
 /// `PWR_EVENT_EXIT`: the CPU leaves its idle state.
@@ -28,6 +28,10 @@ const LONGEST_LINE: usize = 1 << 16;
 const LONGEST_NS: u64 = 9_000_000_000_000_000;
 /// Bytes that tell what another file is.
 const LOOKED_AT: usize = 1 << 14;
+/// A clock steps back in one event of so many at most; else lines are not in the order of time.
+const MOST_BACK: u64 = 20;
+const REVERSED: &str =
+    "the latest events come first, expected the earliest: `tac FILE > idle.txt` turns them round";
 /// CPUs of a recording at most.
 const MOST_CPUS: u64 = 65_536;
 
@@ -110,7 +114,7 @@ fn read_lines(input: &mut dyn BufRead, accepted: Share) -> Result<Recording, Rea
         input.consume(read);
     }
     if !begun.is_empty() {
-        reader.line(&begun)?;
+        reader.last_line(&begun)?;
     }
     reader.finish(accepted)
 }
@@ -189,6 +193,7 @@ struct Columns {
     /// Columns of a line that are looked at, and all that the header has.
     count: usize,
     all: usize,
+    delimiter: u8,
 }
 
 #[derive(Default)]
@@ -213,12 +218,27 @@ struct Reader {
     broken: u64,
     cut: u64,
     events: u64,
+    /// Events whose time is before that of the line above, of the same CPU.
+    back: u64,
 }
 
 impl Reader {
     fn line(&mut self, line: &[u8]) -> Result<(), ReadError> {
         self.line += 1;
         self.take(line[..line.len().min(LONGEST_LINE)].trim_ascii())
+    }
+
+    /// Reads the last line, which no newline ends. Recorders end each line: a number at the very
+    /// end of a file may be the begin of a longer one.
+    fn last_line(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        let is_event = self.columns.is_none() && self.words.idle.find(line).is_some();
+        if !is_event || !line.last().is_some_and(u8::is_ascii_digit) {
+            return self.line(line);
+        }
+        self.line += 1;
+        self.events += 1;
+        self.bad(line, "a newline behind it: its last number may be cut");
+        Ok(())
     }
 
     fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
@@ -290,6 +310,7 @@ impl Reader {
         }
         let open = self.cpus.get(cpu as u32);
         if open.last.is_some_and(|last| at < last) {
+            self.back += 1;
             // The clock stepped back, or the lines are not in order.
             self.broken += u64::from(open.entered.take().is_some());
             open.last = Some(at);
@@ -385,13 +406,15 @@ impl Reader {
 
     fn gap_of_row(&mut self, columns: &Columns, line: &[u8]) -> Option<()> {
         let mut cells = [None; 4];
-        for (n, cell) in line.split(|&byte| byte == b',').take(columns.count).enumerate() {
+        for (n, cell) in
+            line.split(|&byte| byte == columns.delimiter).take(columns.count).enumerate()
+        {
             for (place, _) in cells.iter_mut().zip(columns.places).filter(|(_, at)| *at == n) {
-                *place = Some(cell.trim_ascii());
+                *place = Some(bare(cell));
             }
         }
         let [cpu, begin, end, state] = cells;
-        let cpu = number(cpu?).filter(|&cpu| cpu < MOST_CPUS)?;
+        let cpu = number_of_cpu(cpu?).filter(|&cpu| cpu < MOST_CPUS)?;
         let begin = self.since(nanoseconds(begin?, columns.scales[0])?)?;
         let end = self.since(nanoseconds(end?, columns.scales[1])?)?;
         let state = match state {
@@ -402,8 +425,8 @@ impl Reader {
             return None;
         }
         // A comma within a number moves all that stands behind it.
-        let row = line.strip_suffix(b",").unwrap_or(line);
-        if memchr::memchr_iter(b',', row).count() >= columns.all {
+        let row = line.strip_suffix(&[columns.delimiter]).unwrap_or(line);
+        if memchr::memchr_iter(columns.delimiter, row).count() >= columns.all {
             return None;
         }
         self.cpus.get(cpu as u32).gaps.push((begin, end, state));
@@ -439,16 +462,28 @@ impl Reader {
         }
     }
 
+    /// Returns whether lines are not in the order of time; one step of a clock is none of that.
+    fn is_disordered(&self) -> bool {
+        self.back > 1 && MOST_BACK * self.back > self.events
+    }
+
     /// Says why the file has no gap.
     fn nothing(&self) -> String {
         let other = look(&self.head, Family::Idle).filter(|_| self.columns.is_none());
         match (self.events, other) {
+            (events, _) if 2 * self.back > events => REVERSED.to_owned(),
+            (events, _) if self.is_disordered() => format!(
+                "{} of {events} events of idle CPUs are before the line above, expected the order \
+                 of time, as recorders write it",
+                self.back
+            ),
             (0, Some(other)) => other.to_string(),
             _ if self.columns.is_some() && self.bad == 0 => {
                 "the table of idle times has no rows: no CPU was idle".to_owned()
             }
             (0, _) if self.to_task.is_some() => "switches of tasks, but no `power:cpu_idle`: no \
-                CPU was idle, or that event was not recorded"
+                CPU was idle, or that event was not recorded; `perf record -a -e power:cpu_idle \
+                sleep 20`, and `perf script > idle.txt`, record it"
                 .to_owned(),
             (0, _) => format!(
                 "no idle times among its lines ({}); expected text of `power:cpu_idle` (perf \
@@ -481,7 +516,7 @@ impl Reader {
         self.cpus.all.sort_unstable_by_key(|(number, _)| *number);
         let cpus = std::mem::take(&mut self.cpus.all);
         let cpus: Vec<Cpu> = cpus.into_iter().map(cpu).collect();
-        if cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
+        if self.is_disordered() || cpus.iter().all(|cpu| cpu.gaps.is_empty()) {
             return Err(ReadError::Empty(self.nothing()));
         }
         if let Some(first) = self.first_bad.take() {
@@ -517,7 +552,9 @@ fn push(open: &mut Open, gap: Raw, broken: &mut u64) {
 /// Columns of a table, if the line is its first one.
 fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
     let text = std::str::from_utf8(line).ok()?.to_ascii_lowercase();
-    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    let delimiter = [b',', b';', b'\t'].into_iter().find(|it| line.contains(it)).unwrap_or(b',');
+    let names: Vec<&str> =
+        text.split(char::from(delimiter)).map(|name| name.trim().trim_matches('"')).collect();
     let cpu = names.iter().position(|name| *name == "cpu")?;
     let find = |what: &str| {
         names.iter().enumerate().find_map(|(n, name)| {
@@ -537,7 +574,13 @@ fn columns(line: &[u8]) -> Option<Result<Columns, String>> {
         (Some((begin, first)), Some((end, second))) => {
             let count = 1 + cpu.max(begin).max(end).max(state.unwrap_or(0));
             let places = [cpu, begin, end, state.unwrap_or(usize::MAX)];
-            Some(Ok(Columns { places, scales: [first, second], count, all: names.len() }))
+            Some(Ok(Columns {
+                places,
+                scales: [first, second],
+                count,
+                all: names.len(),
+                delimiter,
+            }))
         }
         (None, None) => None,
         _ => Some(Err(format!(

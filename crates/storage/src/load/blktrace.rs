@@ -143,7 +143,7 @@ pub(super) fn read_text(file: &File, text: &str) -> Result<Vec<Event>, LoadError
     let mut events = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let mut words = line.split_whitespace();
-        let Some(first) = words.next() else { continue };
+        let Some(first) = words.next().filter(|first| !first.starts_with('#')) else { continue };
         if first.starts_with("CPU") || first == "Total" {
             break;
         }

@@ -141,6 +141,18 @@ fn is_job(line: &str) -> bool {
     (line.starts_with('[') && !is_list) || is_key
 }
 
+const NO_END: &str = "no newline ends it: its last number may be cut";
+
+/// Splits off a last line that ends in a digit and has no newline, which may be cut within its last
+/// number; returns whether there is one.
+fn ended_lines(text: &str) -> (&str, bool) {
+    let is_open = text.ends_with(|last: char| last.is_ascii_digit());
+    match text.rfind('\n').filter(|_| is_open) {
+        Some(end) if text[..end].contains('\n') => (&text[..=end], true),
+        _ => (text, false),
+    }
+}
+
 impl Load {
     /// Reads a load: a job file or an I/O log of fio, a trace as text, or binary traces, a file for
     /// each CPU.
@@ -165,12 +177,27 @@ impl Load {
         };
         let text = std::str::from_utf8(&first.bytes).map_err(|_| other())?;
         no_long_line(&first.bytes).map_err(whole)?;
+        let (ended, is_cut) = ended_lines(text);
+        let told = |mut load: Load, word: &str| {
+            let account = match &mut load {
+                Load::Jobs(jobs) => &mut jobs.account,
+                Load::Trace(trace) => &mut trace.account,
+            };
+            account.leave_out(word, NO_END, u64::from(is_cut));
+            load
+        };
         if text.starts_with("fio version") {
-            return iolog::read(first, text);
+            return iolog::read(first, ended).map(|load| told(load, "last line"));
         }
         if let Some(form) = text::Form::of(text) {
+            // Tables of a user's own need no newline at their end, as other programs' lines do.
+            let (text, word) = match form {
+                text::Form::Table => (text, "check of the end"),
+                _ => (ended, "last line"),
+            };
             let events = form.read(first, text)?;
-            return Trace::of(events, form.name()).map(Load::Trace).map_err(whole);
+            let trace = Trace::of(events, form.name()).map(Load::Trace).map_err(whole)?;
+            return Ok(told(trace, word));
         }
         let lines = text.lines().map(str::trim);
         let begin =

@@ -96,6 +96,24 @@ fn table_of_gaps_in_any_unit() {
 }
 
 #[test]
+fn tables_of_other_delimiters_and_names_of_cpus() {
+    let rows = [("cpu0", "1", "2.5"), ("CPU3", "4", "5"), ("3", "6", "7")];
+    for delimiter in [",", ";", "\t", " ; "] {
+        let line = |cells: [&str; 3]| cells.join(delimiter) + "\n";
+        let rows: String = rows.iter().map(|(cpu, begin, end)| line([cpu, begin, end])).collect();
+        let found = of(&(line(["cpu", "begin_ms", "end_ms"]) + &rows));
+        let gaps: Vec<_> = found.cpus.iter().map(|cpu| (cpu.number, cpu.gaps.len())).collect();
+        assert_eq!((gaps, found.bad_lines), (vec![(0, 1), (3, 2)], 0), "{delimiter:?}");
+        assert_eq!(found.idle(), Time::ns(3_500_000));
+    }
+    let found = of("\"cpu\",\"begin_us\",\"end_us\"\n\"cpu2\",\"1\",\"3\"\n");
+    assert_eq!((found.cpus[0].number, found.idle()), (2, Time::ns(2000)));
+    for row in ["cpu;1;2", "cpux1;1;2", "0;1;2;3", "0;1,5;2,5"] {
+        assert!(read(format!("cpu;begin_us;end_us\n{row}\n").as_bytes()).is_err(), "{row}");
+    }
+}
+
+#[test]
 fn table_leaves_out_what_is_no_gap() {
     let good: String = (50..90).map(|n| format!("0,{n},{}\n", n + 1)).collect();
     let bad = "0,1,9\n0,8,12\n0,20,20\n0,x,30\n0,30,40\n";
@@ -113,7 +131,7 @@ fn table_leaves_out_what_is_no_gap() {
 
 #[test]
 fn rows_of_a_table_are_sorted() {
-    let found = of("cpu,begin_us,end_us\n0,30,40\n1,5,6\n0,20,25\n0,1,9,\n");
+    let found = of("cpu,begin_us,end_us\n0,20,25\n1,5,6\n0,30,40\n0,1,9,\n");
     let expected = [us(0, 8, None), us(19, 24, None), us(29, 39, None)];
     assert_eq!((&found.cpus[0].gaps[..], found.broken), (&expected[..], 0));
 }
@@ -192,6 +210,35 @@ fn missing_events_and_clocks_that_step_break_gaps() {
 }
 
 #[test]
+fn lines_in_reverse_are_told_and_not_played() {
+    let lines: Vec<String> =
+        (0..60).map(|n| event(100 + 10 * n, n as i64 % 2 * -2 + 1, 0)).collect();
+    let told = |lines: &[String]| read(lines.concat().as_bytes()).unwrap_err().to_string();
+    let reversed: Vec<String> = lines.iter().rev().cloned().collect();
+    assert_eq!(told(&reversed), REVERSED);
+    // Pieces in the right order of which each is right would be gaps that overlap.
+    let pieces: Vec<String> = lines.chunks(10).rev().flatten().cloned().collect();
+    assert!(told(&pieces).starts_with("5 of 60 events of idle CPUs are before the line above"));
+    // A clock that steps back once.
+    let twice: Vec<String> = lines.chunks(30).rev().flatten().cloned().collect();
+    assert_eq!(of(&twice.concat()).gaps(), 15);
+}
+
+#[test]
+fn event_without_newline_may_be_cut_in_its_cpu() {
+    let gaps: String = (0..20).map(|n| event(10 * n, 1, 12) + &event(10 * n + 5, -1, 12)).collect();
+    let text = gaps + &event(300, 1, 12) + &event(310, -1, 12);
+    assert_eq!(of(&text).gaps(), 21);
+    for cut in 1..3 {
+        let found = of(&text[..text.len() - cut]);
+        let cpus: Vec<u32> = found.cpus.iter().map(|cpu| cpu.number).collect();
+        assert_eq!((cpus, found.gaps(), found.bad_lines), (vec![12], 20, 1), "{cut}");
+    }
+    // The last column of a table is another thing: tables need no newline at their end.
+    assert_eq!(of("cpu,begin_us,end_us\n0,1,2").bad_lines, 0);
+}
+
+#[test]
 fn bad_lines_are_counted() {
     let good: String = (0..20).map(|n| event(100 + n, n as i64 % 2 * -2 + 1, 1)).collect();
     let text = good
@@ -238,7 +285,7 @@ fn lines_are_whole_whatever_the_buffer_holds() {
         + &event(1, 1, 9)
         + "\n\n"
         + &event(10, 1, 3)
-        + event(20, -1, 3).trim_end();
+        + &event(20, -1, 3).replace('\n', "\r");
     let whole = of(&text);
     // The line that is too long holds an event behind its end, which is not read.
     assert_eq!(whole.cpus.iter().map(|cpu| cpu.number).collect::<Vec<_>>(), [0, 1, 3]);

@@ -33,6 +33,18 @@ pub(super) fn cpu_of(before: &[u8]) -> Option<u32> {
     u32::try_from(number(&before[begin + 1..end])?).ok()
 }
 
+/// A cell of a table without blanks and quotes around it.
+pub(super) fn bare(cell: &[u8]) -> &[u8] {
+    let cell = cell.trim_ascii();
+    let inside = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\""));
+    inside.unwrap_or(cell)
+}
+
+/// The number of a CPU, perhaps behind `cpu`, as the kernel names it.
+pub(super) fn number_of_cpu(cell: &[u8]) -> Option<u64> {
+    number(cell.strip_prefix(b"cpu").or(cell.strip_prefix(b"CPU")).unwrap_or(cell))
+}
+
 /// State and CPU where they stand as recorders write them: ` state=1 cpu_id=3`.
 pub(super) fn state_and_cpu(fields: &[u8]) -> Option<(u64, u64)> {
     let (state, rest) = digits(fields.trim_ascii_start().strip_prefix(b"state=")?);
