@@ -252,7 +252,7 @@ fn has_letters(line: &[u8]) -> bool {
 }
 
 /// Returns true if commas part a number into thousands.
-fn is_grouped(number: &str) -> bool {
+pub(crate) fn is_grouped(number: &str) -> bool {
     let mut groups = number.split(',');
     let first = groups.next().unwrap_or_default();
     let are_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());

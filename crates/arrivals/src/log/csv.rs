@@ -1,5 +1,6 @@
 //! CSV with a header: any delimiter, any column of times.
 
+use super::super::counts::is_grouped;
 use super::super::moment::When;
 use super::cells::Cells;
 use super::row::{Row, Seen, Sizes, Unit};
@@ -254,10 +255,10 @@ impl Columns {
             let text = self.cells.text(n)?;
             let number = text.parse::<f64>().ok();
             // A point is a comma in half of the world, but not where commas part cells.
-            let point = if self.has_commas && has_thousands(text) { "" } else { "." };
-            number.or_else(|| match point {
-                "" => text.replace(',', point).parse().ok(),
-                _ => text.replacen(',', point, 1).parse().ok(),
+            let whole = text.split('.').next().unwrap_or_default();
+            number.or_else(|| match self.has_commas && is_grouped(whole) {
+                true => text.replace(',', "").parse().ok(),
+                false => text.replacen(',', ".", 1).parse().ok(),
             })
         };
         if let Some((duration, unit_s)) = self.duration {
@@ -273,15 +274,6 @@ impl Columns {
         let size = number(size)? * factor;
         (0.0..=1e15).contains(&size).then_some(Row::at(when, Some(size)))
     }
-}
-
-/// Returns whether commas stand before groups of three digits alone: `1,234,567.8`.
-fn has_thousands(number: &str) -> bool {
-    let whole = number.split('.').next().unwrap_or_default();
-    let mut groups = whole.split(',');
-    let is_whole = |group: &str| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit());
-    let first = groups.next().is_some_and(|group| is_whole(group) && group.len() < 4);
-    first && groups.all(|group| is_whole(group) && group.len() == 3)
 }
 
 /// A column by its name in the header, or its number from 1.

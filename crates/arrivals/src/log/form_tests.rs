@@ -66,7 +66,7 @@ fn line_without_newline_may_be_cut_in_its_last_number() {
         let told = "last line (no newline ends it: its last number may be cut)";
         assert!(log.account.left_out().contains(&told.to_owned()), "{:?}", log.account);
     }
-    // What ends a line is no number that is read.
+    // The line ends in something that is not read as a number.
     let ended = format!("{} \"-\"\n{} \"-\"", line(0), line(1));
     assert_eq!(log(&ended).sizes, [1000.0; 2]);
     let json = "{\"ts\":1.5,\"status\":200,\"size\":10}\n{\"ts\":2.5,\"status\":200,\"size\":10}";

@@ -158,7 +158,7 @@ fn columns_of_times_are_taken_by_name_and_unit() {
     assert_eq!(log(text).start_s, 1.5);
     let text = "arrival_milliseconds\n1500.5\n2500.5\n";
     assert_eq!(log(text).times[1], Time::ns(1_000_000_000));
-    // Of the events of Google's cluster (2019) submissions alone are requests, in microseconds.
+    // Google's cluster (2019) has several events; submissions alone are requests, in microseconds.
     let text = "time,type,collection_id\n1000000,0,7\n1500000,1,7\n3000000,0,8\n";
     assert_eq!(log(text).times, [Time::ZERO, Time::ns(2_000_000_000)]);
 }
