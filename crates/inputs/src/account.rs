@@ -5,6 +5,9 @@ use std::fmt;
 /// Bad lines of a hundred that are left out without being asked for.
 pub const MOST_BAD: f64 = 5.0;
 
+/// Words on a last line that may lack the end of its last number.
+pub const NO_END: &str = "no newline ends it: its last number may be cut";
+
 /// Something that a reader found, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

@@ -35,7 +35,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 
 use halfwink_engine::LineError;
-use halfwink_inputs::{look, Account, Family};
+use halfwink_inputs::{look, Account, Family, NO_END};
 use halfwink_units::Time;
 
 use self::csv::Columns;
@@ -56,7 +56,6 @@ const HEADER: &str = "a header with a column of times (time, timestamp, ts, arri
 const NO_SIZES: &str = "the log has none: they are drawn";
 const ROW: &str = "a row with a time from 0 on, and a size if the header has one";
 
-const NO_END: &str = "no newline ends it: its last number may be cut";
 const UNSURE_END: &str = "no newline ends the last row: its last number may be cut";
 
 /// A log that was read.

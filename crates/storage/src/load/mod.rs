@@ -14,7 +14,7 @@ mod iolog;
 mod table;
 mod text;
 
-use halfwink_inputs::{look, no_long_line, Account, Family};
+use halfwink_inputs::{look, no_long_line, Account, Family, NO_END};
 
 pub use events::{Request, Trace};
 pub use fio::{Job, Jobs};
@@ -140,8 +140,6 @@ fn is_job(line: &str) -> bool {
     let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     (line.starts_with('[') && !is_list) || is_key
 }
-
-const NO_END: &str = "no newline ends it: its last number may be cut";
 
 /// Splits off a last line that ends in a digit and has no newline, which may be cut within its last
 /// number; returns whether there is one.
