@@ -107,10 +107,10 @@ impl fmt::Display for Time {
         let ps = self.0;
         let (value, unit) = match ps {
             0..=999 => return write!(f, "{ps} ps"),
-            1_000..=999_999 => (ps as f64 * 1e-3, "ns"),
-            1_000_000..=999_999_999 => (ps as f64 * 1e-6, "us"),
-            1_000_000_000..=999_999_999_999 => (ps as f64 * 1e-9, "ms"),
-            _ => (ps as f64 * 1e-12, "s"),
+            1_000..=999_999 => (ps as f64 / 1e3, "ns"),
+            1_000_000..=999_999_999 => (ps as f64 / 1e6, "us"),
+            1_000_000_000..=999_999_999_999 => (ps as f64 / 1e9, "ms"),
+            _ => (ps as f64 / 1e12, "s"),
         };
         match f.precision() {
             Some(digits) => write!(f, "{value:.digits$} {unit}"),
@@ -162,6 +162,7 @@ mod tests {
     #[test]
     fn prints_in_the_unit_that_fits() {
         assert_eq!(format!("{}", Time(999)), "999 ps");
+        assert_eq!(format!("{}", Time(20_124_118_000)), "20.124118 ms");
         assert_eq!(format!("{:.1}", Time(17_170)), "17.2 ns");
         assert_eq!(format!("{:.2}", Time::ns(1_500)), "1.50 us");
         assert_eq!(format!("{:?}", Time::NEVER), "never");
