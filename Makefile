@@ -14,9 +14,9 @@ NATIVE := $(VENV)/.native.$(PROFILE)
 LIVE := $(VENV)/.live.$(PROFILE)
 TARGET := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)
 CARGO := --profile $(PROFILE) --locked --quiet --features halfwink-py/extension-module
-# Where the package looks for the libraries of `halfwink live delegate` and `preheat`.
+# Where the package looks for libraries: those of `halfwink live delegate` and `preheat`, and the interpreter of modules.
 PRELOAD := python/halfwink/_native
-LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon live-circuits delegate preheat-preload)
+LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon live-circuits delegate preheat-preload live-wasm)
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
@@ -67,7 +67,7 @@ $(LIVE): $(NATIVE)
 	@cargo build $(CARGO) -p halfwink-py $(LIVE_CRATES)
 	@mkdir -p $(PRELOAD)
 	@install -m 755 $(TARGET)/lib_live.so python/halfwink/_live.abi3.so
-	@install -m 755 $(TARGET)/libhalfwink_delegate.so $(TARGET)/libhalfwink_preheat_preload.so $(PRELOAD)/
+	@install -m 755 $(addprefix $(TARGET)/libhalfwink_,delegate.so preheat_preload.so wasm.so) $(PRELOAD)/
 	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block preheat) $(BIN)/
 	@touch $@
 

@@ -24,7 +24,7 @@ import wheel_files as files
 
 GLIBC = "2.28"
 TARGET = "x86_64-unknown-linux-gnu"
-CRATES = ("py-live", "daemon", "delegate", "preheat-preload", "live-circuits")
+CRATES = ("py-live", "daemon", "delegate", "preheat-preload", "live-wasm", "live-circuits")
 FEATURE = "halfwink-py/extension-module"
 KINDS = ("base", "workloads", "live", "capture", "sdist")
 #: What the base wheel must stay under.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 17] = [
+const MODELS: [&str; 18] = [
     "units",
     "policy",
     "policy-module",
+    "policy-wasm",
     "power",
     "trace",
     "engine",

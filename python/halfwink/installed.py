@@ -94,7 +94,10 @@ def live_module() -> ModuleType:
     if find_spec("halfwink._live") is None and not _make_live():
         raise HalfwinkError(missing("the native module of the live parts"))
     invalidate_caches()
-    return import_module("halfwink._live")
+    module = import_module("halfwink._live")
+    # Loaded when a description names a module, which few do.
+    module.play_modules(_PACKAGE / "_native" / "libhalfwink_wasm.so")
+    return module
 
 
 def preload_library(name: str) -> Path:

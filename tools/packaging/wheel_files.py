@@ -35,7 +35,7 @@ FOLDERS = (
     "workloads/flows",
 )
 MORE = ("workloads/prototype", "workloads/README.md", "workloads/worldcup98-1998-06-30.csv")
-LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so")
+LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so", "libhalfwink_wasm.so")
 PROGRAMS = tuple(f"halfwink-{name}" for name in ("router", "steer", "circuits", "block", "preheat"))
 LICENSES = ("LICENSE-MIT", "LICENSE-APACHE")
 #: Zip's first day: two builds of the same files are the same wheel.

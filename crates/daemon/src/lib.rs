@@ -18,6 +18,7 @@
 
 pub mod http;
 pub mod log;
+pub mod modules;
 mod notify;
 pub mod openmetrics;
 #[cfg(feature = "router")]

@@ -8,16 +8,17 @@ use halfwink_live::program::config::{exposed, plain, read_as, Read};
 use halfwink_live::program::ledger::{self, Account, Balance};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
+use halfwink_live::program::stand_in::Deciding;
 use halfwink_live_router as live;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_techniques::router::{live_values, read as read_machine, CoreTimes, Model, Times};
-use halfwink_techniques::{Choice, Descriptions};
+use halfwink_techniques::{Choice, Descriptions, Error as Unmade};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::{Log, Told};
 use crate::shown::{json, shown, values};
-use crate::{openmetrics, Error, Library, Program};
+use crate::{modules, openmetrics, Error, Library, Program};
 
 /// assumption: length of a frame that the model takes for the activity of memory and ports; nothing
 /// here counts bytes.
@@ -78,7 +79,7 @@ pub struct Modelled {
 struct Described {
     config: live::Config,
     model: Model,
-    policy: ScalingPolicy,
+    policy: Deciding<ScalingPolicy, live::Next>,
     /// Header from which the same policy can be made again.
     header: Header,
 }
@@ -99,11 +100,21 @@ fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
     let set = live_values(&described, config.workers, &own);
     let model = read_machine(library, &config.machine, &set).map_err(at_machine)?.model;
     let at_policy = |error| Error::at_policy(&input, "router", &config.policy, &error);
-    let technique = Choice::parse("router", &config.policy).map_err(at_policy)?;
-    let policy = technique.scaling(&model).map_err(at_policy)?;
-    let header = Header::new("live router", Family::Scaling, &technique.to_string())
-        .on(&config.machine, "live")
-        .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
+    let made = |policy: &str| -> Result<(Choice, live::Next), Unmade> {
+        let technique = Choice::parse("router", policy)?.for_live();
+        let policy = technique.scaling(&model)?;
+        technique.fault().map_or(Ok(()), |fault| Err(Unmade::Usage(fault.to_owned())))?;
+        let header = Header::new("live router", Family::Scaling, &technique.identity())
+            .on(&config.machine, "live")
+            .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
+        Ok((technique, (policy, header)))
+    };
+    let (technique, (policy, header)) =
+        made(&modules::from_here(&config.policy, path)).map_err(at_policy)?;
+    let stand_in = modules::stand_in(&technique, live::DEFAULT_POLICY, || {
+        made(live::DEFAULT_POLICY).map(|(_, next)| next).map_err(at_policy)
+    })?;
+    let policy = Deciding { policy, stand_in };
     Ok(Described { config, model, policy, header })
 }
 

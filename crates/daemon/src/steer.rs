@@ -10,24 +10,32 @@ use halfwink_live::program::config::{read_as, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
-use halfwink_policy::steering::{Side, SteeringPolicy};
+use halfwink_policy::steering::Side;
 use halfwink_techniques::server::{read, Model};
-use halfwink_techniques::Choice;
+use halfwink_techniques::{Choice, Error as Unmade};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::{Log, Told};
 use crate::shown::{json, shown, values};
-use crate::{openmetrics, Error, Library, Program};
+use crate::{modules, openmetrics, Error, Library, Program};
 
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
     library: Library,
     steer: live::Steer,
     /// Locked by a reload: one at a time. A report never waits for it, nor for a drain.
-    changing: Mutex<()>,
+    decides: Mutex<Decides>,
     log: Log,
     meter: Meter,
+}
+
+/// Policy that a description has named.
+struct Decides {
+    /// Text that names it with the digest of its file, if it is in one.
+    identity: String,
+    /// Faults of policies up to then: after one more, another policy decides.
+    faults: u64,
 }
 
 /// Report of a proxy.
@@ -50,7 +58,7 @@ struct Described {
     config: live::Config,
     /// Text of the file, for errors that name a line of it.
     input: Input,
-    policy: SteeringPolicy,
+    policy: live::Decides,
     /// Header from which the same policy can be made again.
     header: Header,
     /// Watts of each machine, if the description names a machine.
@@ -67,18 +75,19 @@ const NO_SET: &str = "found none, expected the name of a set of as many machines
 fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let Read { config, input } = read_as(path, live::Config::parse_here).map_err(Error::input)?;
     let at_policy = |error| Error::at_policy(&input, "server", &config.policy, &error);
-    let technique = Choice::parse("server", &config.policy).map_err(at_policy)?;
+    let technique = Choice::parse("server", &modules::from_here(&config.policy, path));
+    let technique = technique.map_err(at_policy)?.for_live();
     let deepest = config.machines().map(|machine| machine.count_levels()).max().unwrap_or(1);
     if technique.given("level").is_some_and(|level| level > deepest as f64) {
         let message = format!("found {technique}, expected level 1 to {deepest}, as is here");
         return Err(Error::at(&input, "policy", message));
     }
-    let header = Header::new("live steer", Family::Steering, &technique.to_string());
+    let header = Header::new("live steer", Family::Steering, &technique.identity());
     let Some(machine) = &config.machine else {
         if !config.is_pair() {
             return Err(Error::at(&input, "machine", NO_SET));
         }
-        let policy = technique.steering_alone().map_err(at_policy)?;
+        let policy = technique.steering_alone().map_err(at_policy)?.into();
         return Ok(Described { config, input, policy, header, watts: None });
     };
     let library = library.as_ref().map_err(Clone::clone)?;
@@ -93,9 +102,17 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let service = model.named_service(workload);
     let service = service.map_err(|e| Error::at(&input, "workload", e))?;
     let policy = technique.steering(&model, &service).map_err(at_policy)?;
+    technique.fault().map_or(Ok(()), |fault| Err(at_policy(Unmade::Usage(fault.to_owned()))))?;
     let header = header
         .on(machine, workload)
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
+    let stand_in = modules::stand_in(&technique, live::DEFAULT_POLICY, || {
+        let policy = Choice::parse("server", live::DEFAULT_POLICY)?.steering(&model, &service)?;
+        let mut header = header.clone();
+        header.technique = live::DEFAULT_POLICY.to_owned();
+        Ok((policy, header))
+    });
+    let policy = live::Decides { policy, stand_in: stand_in.map_err(at_policy)? };
     let watts = |side| watts(&model, side, config.machine(side).workers);
     let watts = config.sides().map(watts).collect();
     Ok(Described { config, input, policy, header, watts: Some(watts) })
@@ -150,7 +167,8 @@ impl Steer {
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
         let (library, meter) = (library.clone(), Meter::begin());
-        Ok(Steer { library, steer, changing: Mutex::default(), log, meter })
+        let decides = Mutex::new(Decides { identity: header.technique, faults: 0 });
+        Ok(Steer { library, steer, decides, log, meter })
     }
 
     /// Returns the address that it listens on: `ADDRESS:PORT`.
@@ -188,14 +206,20 @@ impl Program for Steer {
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
         let Described { config, policy, header, watts, .. } = described(&self.library, path)?;
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut decides = self.decides.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.steer.config();
+        let faults = self.steer.policy_faults();
         // A policy that stays keeps what it has learned, and its part of the log.
-        let same = before.policy == config.policy
+        let same = decides.identity == header.technique
+            && decides.faults == faults
             && before.machine == config.machine
             && before.workload == config.workload
             && before.set == config.set;
-        self.steer.reload(config, watts, (!same).then_some((policy, header))).map_err(Error::Input)
+        let identity = header.technique.clone();
+        let changed = self.steer.reload(config, watts, (!same).then_some((policy, header)));
+        let changed = changed.map_err(Error::Input)?;
+        *decides = Decides { identity, faults };
+        Ok(changed)
     }
 
     fn reopen(&self) -> Result<Option<String>, Error> {

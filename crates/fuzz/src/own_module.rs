@@ -5,7 +5,8 @@ use halfwink_policy::record::{Fields, Record, FIELDS};
 use halfwink_policy::{
     circuits, completion, gating, offload, preheat, scaling, segregation, steering,
 };
-use halfwink_policy_module::{translated, Family, ACTIONS, FIRST_EVENT, MORE, START};
+use halfwink_policy_module::{Family, Limits, ACTIONS, FIRST_EVENT, MORE, START};
+use halfwink_policy_wasm::translated;
 
 /// Events that a module is told of.
 const CALLS: u64 = 20;
@@ -22,7 +23,8 @@ pub fn run(bytes: &[u8]) {
     let module =
         if bytes.starts_with(b"\0asm") { bytes.to_vec() } else { answering(bytes) };
     let family = Family { name: "gating", events: &[], actions: &[], questions: &[] };
-    let started = translated(&module).and_then(|code| code.start(&family));
+    let started = translated(&module);
+    let started = started.and_then(|module| module.code.start(&family, Limits::SIMULATED));
     let mut started = match started {
         Ok(started) => started,
         Err(line) => return is_one_line(&line),

@@ -185,6 +185,15 @@ pub fn read_input(path: &Path, budget: &Budget) -> Result<Vec<u8>, InputError> {
     open_input(path, budget)?.bytes()
 }
 
+/// Reads all of an input as it is, whatever it is packed in, and links no decompressor.
+///
+/// # Errors
+/// If it is not there, no regular file, sparse, or larger than the budget.
+pub fn read_plain(path: &Path, budget: &Budget) -> Result<Vec<u8>, InputError> {
+    let (path, raw) = raw(path, budget)?;
+    Opened { path, reader: Box::new(Counted::plain(raw, budget)) }.bytes()
+}
+
 /// Opens a regular file as it is, for readers that go back and forth in it; `~` is expanded.
 ///
 /// # Errors

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Delay, File, Io, Modelled, Ram};
 
+/// Policy of a description that names none, and of one whose module fails.
+pub const DEFAULT_POLICY: &str = "single-thread";
+
 /// Description of a block device.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -124,7 +127,7 @@ const fn default_seed() -> u64 {
 }
 
 fn default_policy() -> String {
-    "single-thread".to_owned()
+    DEFAULT_POLICY.to_owned()
 }
 
 fn default_rest() -> String {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use halfwink_eventlog::{Header, Tap};
 use halfwink_live::clock::{ticks, Rate};
+use halfwink_live::program::stand_in::{Deciding, PolicyFaults, Watch};
 use halfwink_policy::completion::Completion;
 use halfwink_policy::completion::{Action, CompletionPolicy, Done, Event, Hears, Queues};
 use halfwink_policy::scaling::{Depth, Rest};
@@ -15,6 +16,10 @@ use crate::worker::Post;
 
 /// The policy's side of an event log.
 pub type EventLog = Tap<Event, Action>;
+/// A policy that takes over, with the header of its part of the log.
+pub type Next = (CompletionPolicy, Header);
+/// A policy, and the one that takes over if it fails.
+pub type Decides = Deciding<CompletionPolicy, Next>;
 
 /// Time since the server's start.
 #[derive(Clone, Copy, Debug)]
@@ -58,35 +63,56 @@ impl Ways {
     }
 }
 
+struct Inner {
+    host: Host<CompletionPolicy, Option<EventLog>>,
+    watch: Watch<Next>,
+}
+
+impl Inner {
+    fn replace(&mut self, policy: CompletionPolicy, header: Header) {
+        let log = self.host.log().as_ref().map(|log| log.again(header));
+        self.host.replace(policy, log);
+        self.host.start(|_, _| ());
+    }
+
+    /// Has another policy decide if the present one has failed: whether it has.
+    fn relieve(&mut self) -> bool {
+        let Some((policy, header)) = self.watch.take() else { return false };
+        self.replace(policy, header);
+        true
+    }
+}
+
 /// The policy and its surroundings.
 pub(crate) struct Control {
-    host: Mutex<Host<CompletionPolicy, Option<EventLog>>>,
+    inner: Mutex<Inner>,
     pub(crate) clock: Clock,
     pub(crate) ways: Ways,
 }
 
 impl Control {
-    pub(crate) fn new(policy: CompletionPolicy, clock: Clock, log: Option<EventLog>) -> Control {
+    pub(crate) fn new(policy: impl Into<Decides>, clock: Clock, log: Option<EventLog>) -> Control {
+        let Deciding { policy, stand_in } = policy.into();
         let ways = Ways::of(&policy);
         let mut host = Host::logged(policy, log);
         // A policy of this family has nobody to answer at its start.
         host.start(|_, _| ());
-        Control { host: Mutex::new(host), clock, ways }
+        let inner = Inner { host, watch: Watch::new(stand_in) };
+        Control { inner: Mutex::new(inner), clock, ways }
     }
 
-    fn tell(
-        &self,
-        host: &mut Host<CompletionPolicy, Option<EventLog>>,
-        event: &Event,
-        mut act: impl FnMut(Action),
-    ) {
+    fn tell(&self, inner: &mut Inner, event: &Event, mut act: impl FnMut(Action)) {
         let now = self.clock.now();
-        while host.due() <= now {
-            if host.ring(now, |_, action| act(action)).is_err() {
+        while inner.host.due() <= now {
+            if inner.host.ring(now, |_, action| act(action)).is_err() {
                 break;
             }
+            inner.relieve();
         }
-        host.deliver(now, event, |_, action| act(action));
+        inner.host.deliver(now, event, |_, action| act(action));
+        if inner.relieve() {
+            inner.host.deliver(now, event, |_, action| act(action));
+        }
     }
 
     /// Calls `to` for each of these I/Os with the CPU that completes it: another CPU, or none for
@@ -96,11 +122,11 @@ impl Control {
         done: impl Iterator<Item = (Done, u64)>,
         mut to: impl FnMut(Option<u16>),
     ) {
-        let mut host = self.locked();
+        let mut inner = self.locked();
         for (mut done, ticks) in done {
             done.took = self.clock.span(ticks);
             let mut place = None;
-            self.tell(&mut host, &Event::Done(done), |action| {
+            self.tell(&mut inner, &Event::Done(done), |action| {
                 if let Action::Give { io, cpu } = action {
                     if io == done.io {
                         place = Some(cpu);
@@ -114,8 +140,8 @@ impl Control {
     /// Returns the policy's rest action for a thread without work.
     pub(crate) fn rest(&self, cpu: u16) -> Rest {
         let mut answer = Rest::Halt(Depth::C1);
-        let mut host = self.locked();
-        self.tell(&mut host, &Event::Empty { cpu }, |action| {
+        let mut inner = self.locked();
+        self.tell(&mut inner, &Event::Empty { cpu }, |action| {
             if let Action::Rest { cpu: who, rest } = action {
                 if who == cpu {
                     answer = rest;
@@ -127,8 +153,8 @@ impl Control {
 
     /// Anything that asks for no answer.
     pub(crate) fn note(&self, event: &Event) {
-        let mut host = self.locked();
-        self.tell(&mut host, event, |_| ());
+        let mut inner = self.locked();
+        self.tell(&mut inner, event, |_| ());
     }
 
     /// Reports to the policy how busy all CPUs were in `all` ticks. `before` holds the working time
@@ -148,31 +174,36 @@ impl Control {
     ///
     /// # Errors
     /// Threads read, poll or report in another way for it, which they do from their start on.
-    pub(crate) fn replace(&self, policy: CompletionPolicy, header: Header) -> Result<(), String> {
+    pub(crate) fn replace(&self, policy: impl Into<Decides>, header: Header) -> Result<(), String> {
+        let Deciding { policy, stand_in } = policy.into();
         if Ways::of(&policy) != self.ways {
             let why =
                 "policy: one that reads, polls or measures in another way can only come by a \
                        restart";
             return Err(why.to_owned());
         }
-        let mut host = self.locked();
-        let log = host.log().as_ref().map(|log| log.again(header));
-        host.replace(policy, log);
-        host.start(|_, _| ());
+        let mut inner = self.locked();
+        inner.replace(policy, header);
+        inner.watch.watch(stand_in);
         Ok(())
+    }
+
+    /// Faults of policies in files.
+    pub(crate) fn faults(&self) -> PolicyFaults {
+        self.locked().watch.faults()
     }
 
     /// Returns the state of the policy.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.locked().snapshot()
+        self.locked().host.snapshot()
     }
 
     /// Gives the log's side back, so that it can be ended.
     pub(crate) fn end_log(&self) {
-        drop(self.locked().log_mut().take());
+        drop(self.locked().host.log_mut().take());
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, Host<CompletionPolicy, Option<EventLog>>> {
-        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,11 +8,10 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use halfwink_eventlog::Header;
-use halfwink_policy::completion::CompletionPolicy;
 
 use crate::backend::Backend;
 use crate::config::{Config, Disk};
-use crate::control::EventLog;
+use crate::control::{Control, Decides, EventLog};
 use crate::report::Report;
 use crate::server::{Listen, Server, Setting};
 use crate::topology::{Cpu, Machine};
@@ -51,7 +50,7 @@ impl Front {
         config: &Config,
         machine: &Machine,
         backend: Box<dyn Backend>,
-        policy: CompletionPolicy,
+        policy: impl Into<Decides>,
         log: Option<EventLog>,
     ) -> Result<Front, String> {
         let pin = |cpu: &Cpu| config.pin.then_some(cpu.cpu);
@@ -111,22 +110,29 @@ impl Front {
         }
     }
 
+    /// Returns where its policy lives; none if it has no policy.
+    fn control(&self) -> Option<&Control> {
+        match self {
+            Front::Clients(server) => Some(server.control()),
+            Front::Kernel(disk) => Some(disk.control()),
+            Front::Guests(_) => None,
+        }
+    }
+
+    /// Returns the number of policies in files that failed.
+    #[must_use]
+    pub fn policy_faults(&self) -> u64 {
+        self.control().map_or(0, |control| control.faults().policy_faults)
+    }
+
     /// Takes what can change of a description: the number of connections, and another policy with
     /// the header of its part of the log.
     ///
     /// # Errors
     /// The policy reads requests in another way, for which other threads would be needed. Then
     /// nothing changes.
-    pub fn reload(
-        &self,
-        config: &Config,
-        policy: Option<(CompletionPolicy, Header)>,
-    ) -> Result<(), String> {
-        let control = match self {
-            Front::Clients(server) => server.control(),
-            Front::Kernel(disk) => disk.control(),
-            Front::Guests(_) => return Ok(()),
-        };
+    pub fn reload(&self, config: &Config, policy: Option<(Decides, Header)>) -> Result<(), String> {
+        let Some(control) = self.control() else { return Ok(()) };
         if let Some((policy, header)) = policy {
             control.replace(policy, header)?;
         }

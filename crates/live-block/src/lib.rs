@@ -56,7 +56,7 @@ mod worker;
 #[cfg(feature = "server")]
 pub use conn::Counts;
 #[cfg(feature = "server")]
-pub use control::EventLog;
+pub use control::{Decides, EventLog, Next};
 #[cfg(feature = "server")]
 pub use front::{Done, Front};
 #[cfg(feature = "server")]

@@ -2,9 +2,8 @@
 //! model here knows what a CPU draws.
 
 use halfwink_engine::{Cause, Histogram, Mode, Row, State};
-use halfwink_live::clock::ticks;
 use halfwink_live::program::ledger::{self, Account, Balance, Length};
-use halfwink_live::program::report::Latency;
+use halfwink_live::{clock::ticks, program::report::Latency, program::stand_in::PolicyFaults};
 use halfwink_policy::completion::{Hears, Queues};
 use halfwink_units::Time;
 use serde::Serialize;
@@ -37,6 +36,9 @@ pub struct Report {
     pub queues: &'static str,
     /// State of the policy.
     pub policy_state: BTreeMap<&'static str, i64>,
+    /// Faults of policies in files.
+    #[serde(flatten)]
+    pub faults: PolicyFaults,
     /// Number of requests by kind.
     pub requests: Counts,
     /// Replies that said why not.
@@ -189,6 +191,7 @@ impl Report {
                 Queues::EachCpu => "each-cpu",
             },
             policy_state: shared.control.snapshot().into_iter().collect(),
+            faults: shared.control.faults(),
             requests,
             errors: errors + synced.failed,
             latency: Latency::of(&latency),

@@ -13,11 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use halfwink_live::clock::Rate;
-use halfwink_policy::completion::{CompletionPolicy, Hears};
+use halfwink_policy::completion::Hears;
 
 use crate::backend::Backend;
 use crate::conn::{Conn, Over};
-use crate::control::{Clock, Control, EventLog};
+use crate::control::{Clock, Control, Decides, EventLog};
 use crate::crew::Crew;
 use crate::out::{Pending, Scratch};
 use crate::proto::{Errno, Export};
@@ -182,7 +182,7 @@ impl Server {
     pub fn start(
         setting: &Setting,
         backend: Box<dyn Backend>,
-        policy: CompletionPolicy,
+        policy: impl Into<Decides>,
         log: Option<EventLog>,
     ) -> Result<Server, String> {
         let said = |e: io::Error| e.to_string();

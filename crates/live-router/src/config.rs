@@ -16,6 +16,9 @@ use super::pool::MTU;
 use super::port::Io;
 use halfwink_live::descriptor::mac;
 
+/// Policy of a description that names none, and of one whose module fails.
+pub const DEFAULT_POLICY: &str = "power-save-in-order";
+
 /// A router, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +93,7 @@ pub struct Neighbour {
 }
 
 fn default_policy() -> String {
-    "power-save-in-order".to_owned()
+    DEFAULT_POLICY.to_owned()
 }
 
 fn default_machine() -> String {

@@ -5,12 +5,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use halfwink_eventlog::Tap;
+use halfwink_eventlog::{Header, Tap};
 use halfwink_policy::scaling::{Action, Event, Rest, ScalingPolicy};
 use halfwink_policy::{Host, Snapshot};
 use halfwink_units::Time;
 
 use halfwink_live::clock::{ticks, Rate};
+use halfwink_live::program::stand_in::{Deciding, PolicyFaults, Watch};
+
+/// A policy that takes over, with the header of its part of the log.
+pub type Next = (ScalingPolicy, Header);
 
 /// Log of its policy's events and actions.
 pub type EventLog = Tap<Event, Action>;
@@ -31,8 +35,36 @@ pub struct Clock {
 
 struct Inner {
     host: Host<ScalingPolicy, Option<EventLog>>,
+    watch: Watch<Next>,
     /// Actions that concern the whole router.
     pending: VecDeque<Action>,
+}
+
+impl Inner {
+    /// Tells the policy; its answer, if the event asks how to rest.
+    fn deliver(&mut self, now: Time, event: &Event) -> Option<Rest> {
+        let asking = match event {
+            &Event::Empty { core } => Some(core),
+            _ => None,
+        };
+        let mut answer = None;
+        let Inner { host, pending, .. } = self;
+        host.deliver(now, event, |_, action| match action {
+            Action::Rest { core, rest } if Some(core) == asking => answer = Some(rest),
+            other => pending.push_back(other),
+        });
+        answer
+    }
+
+    /// Has another policy decide if the present one has failed: whether it has.
+    fn relieve(&mut self) -> bool {
+        let Some((policy, header)) = self.watch.take() else { return false };
+        let log = self.host.log().as_ref().map(|log| log.again(header));
+        self.host.replace(policy, log);
+        let Inner { host, pending, .. } = self;
+        host.start(|_, action| pending.push_back(action));
+        true
+    }
 }
 
 impl Clock {
@@ -53,28 +85,28 @@ impl Clock {
 impl Control {
     /// Takes a policy, with all that it asks for at its start, and its log, if there is one.
     #[must_use]
-    pub fn new(policy: ScalingPolicy, clock: Clock, log: Option<EventLog>) -> Control {
+    pub fn new(
+        policy: impl Into<Deciding<ScalingPolicy, Next>>,
+        clock: Clock,
+        log: Option<EventLog>,
+    ) -> Control {
+        let Deciding { policy, stand_in } = policy.into();
         let mut host = Host::logged(policy, log);
         let mut pending = VecDeque::new();
         host.start(|_, action| pending.push_back(action));
-        let inner = Mutex::new(Inner { host, pending });
+        let inner = Mutex::new(Inner { host, watch: Watch::new(stand_in), pending });
         Control { inner, waiting: AtomicBool::new(true), clock }
     }
 
     /// Tells the policy; its answer, if the event asks how to rest.
     pub fn tell(&self, event: Event) -> Option<Rest> {
-        let asking = match event {
-            Event::Empty { core } => Some(core),
-            _ => None,
-        };
-        let mut answer = None;
         let mut inner = self.lock();
-        let Inner { host, pending } = &mut *inner;
         // Read under the lock, so that events are told in the order of their times.
-        host.deliver(self.clock.now(), &event, |_, action| match action {
-            Action::Rest { core, rest } if Some(core) == asking => answer = Some(rest),
-            other => pending.push_back(other),
-        });
+        let now = self.clock.now();
+        let mut answer = inner.deliver(now, &event);
+        if inner.relieve() {
+            answer = inner.deliver(now, &event);
+        }
         self.note(&inner);
         answer
     }
@@ -86,8 +118,8 @@ impl Control {
     /// noticed.
     pub fn timer(&self) -> Option<Time> {
         let mut inner = self.lock();
-        let Inner { host, pending } = &mut *inner;
         loop {
+            let Inner { host, pending, .. } = &mut *inner;
             let due = host.due();
             let now = self.clock.now();
             if due > now {
@@ -96,6 +128,7 @@ impl Control {
             }
             let rang = host.ring(now, |_, action| pending.push_back(action));
             rang.unwrap_or_else(|stuck| panic!("{stuck}"));
+            inner.relieve();
         }
     }
 
@@ -121,6 +154,12 @@ impl Control {
         (inner.host.snapshot(), inner.host.steps_back())
     }
 
+    /// Faults of policies in files.
+    #[must_use]
+    pub fn faults(&self) -> PolicyFaults {
+        self.lock().watch.faults()
+    }
+
     /// Time since the start.
     #[must_use]
     pub fn clock(&self) -> Clock {
@@ -142,6 +181,8 @@ impl Control {
 mod tests {
     use std::io::{self, Write};
     use std::sync::Arc;
+
+    use halfwink_live::program::stand_in::StandIn;
 
     use halfwink_eventlog::{replay_log, replayer, Family, Header, Live, Reader};
     use halfwink_policy::scaling::{Depth, PowerSave, PowerSaveParameters, Scaling};
@@ -202,6 +243,74 @@ mod tests {
         assert_eq!(line, Some(4), "header, start, two polls");
     }
 
+    /// A policy that answers so often, and then fails.
+    struct Failing {
+        answers: u32,
+        asked: Option<u8>,
+        has_failed: Arc<AtomicBool>,
+    }
+
+    impl Policy for Failing {
+        type Event = Event;
+        type Action = Action;
+
+        fn on_event(&mut self, _now: Time, event: &Event) {
+            let &Event::Empty { core } = event else { return };
+            if self.answers == 0 {
+                self.has_failed.store(true, Ordering::Relaxed);
+                return;
+            }
+            self.answers -= 1;
+            self.asked = Some(core);
+        }
+
+        fn on_timer(&mut self, _now: Time) {}
+
+        fn next_timer(&self) -> Option<Time> {
+            None
+        }
+
+        fn poll_action(&mut self) -> Option<Action> {
+            self.asked.take().map(|core| Action::Rest { core, rest: Rest::Spin })
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            Vec::new()
+        }
+    }
+
+    impl Scaling for Failing {}
+
+    #[test]
+    fn another_policy_answers_the_very_question_at_which_one_fails() {
+        let memory = Memory::default();
+        let header = Header::new("live router", Family::Scaling, "failing");
+        let (live, log) = Live::to(Box::new(memory.clone()), &header, 100).unwrap();
+        let has_failed = Arc::<AtomicBool>::default();
+        let failing = Failing { answers: 1, asked: None, has_failed: has_failed.clone() };
+        let fault = move || has_failed.load(Ordering::Relaxed).then(|| "it trapped".to_owned());
+        let next = Header::new("live router", Family::Scaling, "power-save:c_up=1");
+        let stand_in = StandIn::new(fault, "power-save", (power_save(), next));
+        let deciding = Deciding { policy: Box::new(failing) as _, stand_in: Some(stand_in) };
+        let control = Control::new(deciding, clock(), Some(log));
+        let ask = || control.tell(Event::Empty { core: 0 });
+        assert_eq!((ask(), control.pending().len()), (Some(Rest::Spin), 0));
+        assert_eq!(control.faults(), PolicyFaults::default());
+        assert_eq!(ask(), Some(Rest::Halt(Depth::C1)), "what power-save answers");
+        assert!(control.is_waiting());
+        assert_eq!(control.pending().len(), 1 + 1 + 128, "a P-state, a parked core, a table");
+        assert_eq!(control.faults().policy_faults, 1);
+        assert_eq!(control.faults().policy_fault.as_deref(), Some("it trapped"));
+        assert_eq!(ask(), Some(Rest::Halt(Depth::C1)));
+        assert_eq!(control.faults().policy_faults, 1);
+        drop(control);
+        live.end().unwrap();
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        let names: Vec<bool> = text.lines().map(|line| line.contains("\"technique\"")).collect();
+        // Header, an answer, none, header, start, two answers, footer.
+        assert_eq!(names, [true, false, false, true, false, false, false, false], "{text}");
+    }
+
     /// A policy whose timer is due every millisecond from the first on.
     struct Ticker(Time);
 
@@ -232,7 +341,8 @@ mod tests {
 
     #[test]
     fn a_timer_rings_when_it_is_due_and_says_when_it_is_next() {
-        let control = Control::new(Box::new(Ticker(Time::ZERO)), clock(), None);
+        let ticker: ScalingPolicy = Box::new(Ticker(Time::ZERO));
+        let control = Control::new(ticker, clock(), None);
         let before = control.clock().now();
         let next = control.timer().unwrap();
         assert!(next > before && next > control.clock().now().min(next), "{next}");

@@ -42,7 +42,7 @@ mod waiter;
 mod worker;
 
 pub use app::App;
-pub use config::Config;
+pub use config::{Config, DEFAULT_POLICY};
 pub use interface::Interface;
 pub use keys::{read as read_xfrm, Association as XfrmAssociation, Malformed, Name, News};
 pub use keys::{Keys, Tunnel};
@@ -59,9 +59,10 @@ use halfwink_dataplane::Forwarder;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_units::Time;
 
-pub use control::EventLog;
 use control::{Clock, Control};
+pub use control::{EventLog, Next};
 use halfwink_live::clock::Rate;
+use halfwink_live::program::stand_in::Deciding;
 use halfwink_live::sys::CpuSet;
 use keeper::Keeper;
 use keys::{Follower, Table};
@@ -118,9 +119,10 @@ impl Router {
     /// What is wrong or missing, in one line.
     pub fn start(
         config: Config,
-        policy: ScalingPolicy,
+        policy: impl Into<Deciding<ScalingPolicy, Next>>,
         log: Option<EventLog>,
     ) -> Result<Router, String> {
+        let policy = policy.into();
         let pool = Pool::new(chunks(&config)).map_err(|e| format!("memory for frames: {e}"))?;
         let wanted: Vec<_> =
             config.port.iter().map(|p| (p.interface.clone(), p.io, p.queues)).collect();
@@ -136,7 +138,10 @@ impl Router {
         let sources = Sources { start_unix_ns, keeper: keeper.clone() };
         let loader = Arc::new(Loader::new(config.clone(), interfaces, sources, table)?);
         let follower = opened.map(|opened| Follower::start(opened, loader.clone())).transpose()?;
-        let hears: Vec<bool> = (0..config.workers).map(|n| policy.hears_polls(n)).collect();
+        let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
+        let hears = |policy: &ScalingPolicy, n| policy.hears_polls(n);
+        let hears = |n| hears(&policy.policy, n) || next.is_some_and(|next| hears(next, n));
+        let hears: Vec<bool> = (0..config.workers).map(hears).collect();
         let rate = Rate::measure();
         let common = Arc::new(Common {
             pool,

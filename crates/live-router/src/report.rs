@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use halfwink_engine::Histogram;
 use halfwink_live::program::ledger::Length;
 use halfwink_live::program::report::Latency;
+use halfwink_live::program::stand_in::PolicyFaults;
 use serde::Serialize;
 
 use super::meter::Residency;
@@ -48,6 +49,9 @@ pub struct Report {
     pub step: u32,
     /// State of the policy, by name.
     pub policy: BTreeMap<&'static str, i64>,
+    /// Faults of policies in files.
+    #[serde(flatten)]
+    pub faults: PolicyFaults,
     /// Times that the clock stepped back, and stood still for the policy.
     pub steps_back: u64,
     /// Reason why sequence numbers of ESP could not be recorded the last time; null if they could.
@@ -152,6 +156,7 @@ pub(super) fn of(router: &Router) -> Report {
         moves: steering.moves.load(Ordering::Relaxed),
         step: steering.step.load(Ordering::Relaxed),
         policy: policy.into_iter().collect(),
+        faults: router.common.control.faults(),
         steps_back,
         unrecorded: router.keeper.problem(),
         exported: seen.iter().map(|s| s.exported[0]).sum(),

@@ -19,6 +19,9 @@ use super::limits::Limits;
 use super::power::{can_run, Power};
 use super::ranges::{within, wrong, Wrong, HOUR_MS};
 
+/// Policy of a description that names none, and of one whose module fails.
+pub const DEFAULT_POLICY: &str = "hybrid";
+
 /// A steering proxy, as described in a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -201,7 +204,7 @@ impl Default for Headers {
 }
 
 fn default_policy() -> String {
-    "hybrid".to_owned()
+    DEFAULT_POLICY.to_owned()
 }
 
 const fn default_threads() -> usize {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use halfwink_eventlog::Header;
-use halfwink_policy::steering::{Event, Side, SteeringPolicy};
-use halfwink_policy::{Host, StuckTimer};
+use halfwink_live::program::stand_in::Deciding;
+use halfwink_policy::steering::{Event, Side};
+use halfwink_policy::StuckTimer;
 use halfwink_units::Time;
 use tokio::sync::{oneshot, Notify};
 
@@ -15,7 +16,7 @@ use super::machine::{Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
 use super::power::{Seen, Wanted};
 use super::steps::{Inner, Placed};
-use super::EventLog;
+use super::{Decides, EventLog};
 
 /// The policy and its machines.
 pub struct Dispatch {
@@ -63,13 +64,13 @@ impl Dispatch {
     /// All machines on; does what the policy asks for at its start.
     #[must_use]
     pub fn new(
-        policy: SteeringPolicy,
+        policy: impl Into<Decides>,
         log: Option<EventLog>,
         machines: Vec<Machine>,
         fall: u32,
     ) -> Arc<Dispatch> {
         let changed = machines.iter().map(|_| Notify::new()).collect();
-        let inner = Inner::new(Host::logged(policy, log), machines, fall);
+        let inner = Inner::new(policy.into(), log, machines, fall);
         let dispatch = Arc::new(Dispatch {
             inner: Mutex::new(inner),
             start: Instant::now(),
@@ -342,18 +343,14 @@ impl Dispatch {
 
     /// Other bounds and watts; `policy`: another policy, which takes over what is there, and what
     /// it is called in the log.
-    pub fn change(
-        &self,
-        config: &Config,
-        watts: &[Watts],
-        policy: Option<(SteeringPolicy, Header)>,
-    ) {
+    pub fn change(&self, config: &Config, watts: &[Watts], policy: Option<(Decides, Header)>) {
         self.with(|inner, now| {
             inner.fall = config.health.fall;
             for (machine, &watts) in inner.machines.iter_mut().zip(watts) {
                 machine.change(now, config.machine(machine.side), watts);
             }
-            if let Some((policy, header)) = policy {
+            if let Some((Deciding { policy, stand_in }, header)) = policy {
+                inner.watch.watch(stand_in);
                 inner.replace(policy, header, now);
             }
             (0..inner.machines.len()).for_each(|at| inner.admit(inner.machines[at].side, now));

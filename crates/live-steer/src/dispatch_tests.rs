@@ -223,7 +223,7 @@ fn another_policy_takes_over() {
         "schema = 1\nlisten = \"127.0.0.1:0\"\n[small]\naddress = \"127.0.0.1:1\"\nworkers = 1\n\
                 [big]\naddress = \"127.0.0.1:2\"\nworkers = 1\n";
     let config = Config::parse(&Input::new("s.toml", text), Path::new("")).unwrap();
-    dispatch.change(&config, &[Watts::default(); 2], Some((policy(5), header(5))));
+    dispatch.change(&config, &[Watts::default(); 2], Some((policy(5).into(), header(5))));
     // It wants the big machine asleep, which still serves somebody it does not know.
     assert_eq!((second.side, load(&dispatch)), (Side::Big, vec![1, 0]));
     assert_eq!(dispatch.state(Side::Big), (State::Asleep, Wanted::Asleep), "held");
@@ -241,7 +241,7 @@ fn another_policy_takes_over() {
 #[test]
 fn machines_of_a_set_are_activated_in_their_order_and_released_from_its_end() {
     let member = |place| Member { side: Side::Place(place), holds: 2 };
-    let policy = Box::new(Progressive::new(ProgressiveParameters {
+    let policy: SteeringPolicy = Box::new(Progressive::new(ProgressiveParameters {
         members: (0..3).map(member).collect(),
         least_on: 1,
         spare: 0,
@@ -291,7 +291,7 @@ fn two_levels() -> Arc<Dispatch> {
     timer.deeper[0] = Time::ZERO;
     let machine = |side| Machine::new(side, 1, 8, Watts::default());
     let [small, big] = Side::BOTH.map(machine);
-    let policy = Box::new(SleepTimer::new(timer));
+    let policy: SteeringPolicy = Box::new(SleepTimer::new(timer));
     let dispatch = Dispatch::new(policy, None, vec![small, Machine { levels: 2, ..big }], 2);
     let ring = || while dispatch.tick().unwrap().is_some_and(|left| left == Time::ZERO) {};
     ring();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use halfwink_engine::Input;
-use halfwink_policy::steering::{Always, Side};
+use halfwink_policy::steering::{Always, Side, SteeringPolicy};
 
 use super::dispatch::Dispatch;
 use super::exchange::Lane;
@@ -76,7 +76,7 @@ fn config(server: &Server, drain_ms: u64, threads: usize) -> Config {
 fn shared(config: Config) -> Arc<Shared> {
     let machine = |side| Machine::described(&config, side, Watts::default());
     let machines = config.sides().map(machine).collect();
-    let policy = Box::new(Always::new(Side::Small));
+    let policy: SteeringPolicy = Box::new(Always::new(Side::Small));
     Arc::new(Shared::new(Dispatch::new(policy, None, machines, 2), config, None, None))
 }
 
@@ -227,7 +227,7 @@ fn what_is_not_answered_in_time_is_refused() {
     let server = server();
     let steer = Steer::start(
         config(&server, 0, 1),
-        Box::new(Always::new(Side::Small)),
+        Box::new(Always::new(Side::Small)) as SteeringPolicy,
         Some(vec![Watts::default(); 2]),
         None,
     )

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use halfwink_engine::Input;
-use halfwink_policy::steering::{Always, Side};
+use halfwink_policy::steering::{Always, Side, SteeringPolicy};
 
 use super::meter::Watts;
 use super::{Config, Steer};
@@ -28,7 +28,7 @@ fn proxy(machine: fn(&mut TcpStream)) -> Steer {
          \"127.0.0.1:1\"\n[health]\ninterval_ms = 0\n[limits]\nbuffer_bytes = 1000\n"
     );
     let config = Config::parse(&Input::new("steer.toml", text), Path::new("")).unwrap();
-    let policy = Box::new(Always::new(Side::Small));
+    let policy: SteeringPolicy = Box::new(Always::new(Side::Small));
     Steer::start(config, policy, Some(vec![Watts::default(); 2]), None).unwrap()
 }
 

@@ -54,6 +54,8 @@ mod report;
 #[cfg(test)]
 mod rest_tests;
 mod shared;
+#[cfg(test)]
+mod stand_in_tests;
 mod steps;
 mod stream;
 mod tcp;
@@ -64,7 +66,7 @@ mod watch;
 
 pub use access::{AccessLog, Format, Told};
 pub use announce::{Announce, Announcer};
-pub use config::{Config, Headers, Mode};
+pub use config::{Config, Headers, Mode, DEFAULT_POLICY};
 pub use limits::Limits;
 pub use memory::Waiting;
 pub use meter::{Residency, State, Watts};
@@ -79,6 +81,7 @@ use std::time::{Duration, Instant};
 
 use halfwink_eventlog::{Header, Tap};
 use halfwink_live::program::config::{changes, refuse};
+use halfwink_live::program::stand_in::Deciding;
 use halfwink_policy::steering::{Action, Event, SteeringPolicy};
 
 use access::Access;
@@ -92,6 +95,10 @@ const REFUSING: Duration = Duration::from_millis(500);
 
 /// Log of its policy's events and actions.
 pub type EventLog = Tap<Event, Action>;
+/// A policy that takes over, with the header of its part of the log.
+pub type Next = (SteeringPolicy, Header);
+/// A policy, and the one that takes over if it fails.
+pub type Decides = Deciding<SteeringPolicy, Next>;
 
 /// Returns no watts, for each machine of a description.
 fn unmodelled(config: &Config) -> Vec<Watts> {
@@ -118,7 +125,7 @@ impl Steer {
     /// What is wrong or missing, in one line.
     pub fn start(
         config: Config,
-        policy: SteeringPolicy,
+        policy: impl Into<Decides>,
         watts: Option<Vec<Watts>>,
         log: Option<EventLog>,
     ) -> Result<Steer, String> {
@@ -155,7 +162,7 @@ impl Steer {
         &self,
         config: Config,
         watts: Option<Vec<Watts>>,
-        policy: Option<(SteeringPolicy, Header)>,
+        policy: Option<(Decides, Header)>,
     ) -> Result<Vec<String>, String> {
         let changes = changes(&*self.shared.config(), &config);
         refuse(&changes, &config::FIXED)?;
@@ -254,6 +261,12 @@ impl Steer {
         // Locked: it is being stopped.
         let Ok(threads) = self.threads.try_lock() else { return false };
         !threads.is_empty() && threads.iter().all(|t| !t.is_finished())
+    }
+
+    /// Returns the number of policies in files that failed.
+    #[must_use]
+    pub fn policy_faults(&self) -> u64 {
+        self.shared.dispatch.with(|inner, _| inner.watch.faults().policy_faults)
     }
 
     /// Returns the report up to now.

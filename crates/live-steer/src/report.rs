@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use halfwink_live::program::ledger::{self, Balance, Length};
 use halfwink_live::program::report::Latency;
+use halfwink_live::program::stand_in::PolicyFaults;
 use halfwink_units::Time;
 use serde::Serialize;
 
@@ -42,6 +43,9 @@ pub struct Report {
     pub machines: BTreeMap<String, MachineReport>,
     /// State of the policy, by name.
     pub policy: BTreeMap<&'static str, i64>,
+    /// Faults of policies in files.
+    #[serde(flatten)]
+    pub faults: PolicyFaults,
     /// Times that the clock stepped back, and stood still for the policy.
     pub steps_back: u64,
     /// Modelled energy of the described machines; null without a description.
@@ -145,8 +149,9 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
     };
     let ((now, queueing, total, machines), length) =
         Length::while_reading(began, || shared.dispatch.with(read));
-    let (policy, steps_back) =
-        shared.dispatch.with(|inner, _| (inner.policy.snapshot(), inner.policy.steps_back()));
+    let (policy, steps_back, faults) = shared.dispatch.with(|inner, _| {
+        (inner.policy.snapshot(), inner.policy.steps_back(), inner.watch.faults())
+    });
     let (mut joules, mut accounts, mut reports) = ([0.0; 2], Vec::new(), BTreeMap::new());
     for (side, read) in config.sides().zip(machines) {
         let own = read.meter.joules();
@@ -185,6 +190,7 @@ pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
         total: Latency::of(&total),
         machines: reports,
         policy: policy.into_iter().collect(),
+        faults,
         steps_back,
         modelled: Some(Modelled::of(joules, now.as_s())),
         ledger: ledger::close(length, accounts, None),

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use halfwink_policy::steering::{Rest, Side, Threshold, ThresholdParameters};
-use halfwink_policy::Host;
+use halfwink_policy::steering::{Rest, Side, SteeringPolicy, Threshold, ThresholdParameters};
 use halfwink_units::Time;
 
 use super::dispatch::{Dispatch, Place};
@@ -18,9 +17,9 @@ fn s(seconds: u64) -> Time {
 
 /// A pair whose big machine is asked to sleep at time zero, and whenever it has nothing.
 fn pair(rest: Rest) -> Inner {
-    let policy = Box::new(Threshold::new(ThresholdParameters::published(1)));
+    let policy: SteeringPolicy = Box::new(Threshold::new(ThresholdParameters::published(1)));
     let machines = Side::BOTH.map(|side| Machine::new(side, 1, 8, Watts::default()).resting(rest));
-    let mut inner = Inner::new(Host::logged(policy, None), machines.into(), 2);
+    let mut inner = Inner::new(policy.into(), None, machines.into(), 2);
     inner.begin(Time::ZERO);
     inner
 }
@@ -66,7 +65,7 @@ fn without_bounds_no_sleep_is_put_off() {
 
 /// A pair whose big machine goes down, and is asked whether it may.
 fn asked() -> std::sync::Arc<Dispatch> {
-    let policy = Box::new(Threshold::new(ThresholdParameters::published(1)));
+    let policy: SteeringPolicy = Box::new(Threshold::new(ThresholdParameters::published(1)));
     let machine = |side| Machine::new(side, 1, 8, Watts::default());
     let dispatch = Dispatch::new(policy, None, Side::BOTH.map(machine).into(), 2);
     assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Asleep));

@@ -2,6 +2,7 @@
 
 use halfwink_engine::Histogram;
 use halfwink_eventlog::Header;
+use halfwink_live::program::stand_in::{Deciding, Watch};
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
 use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
@@ -11,7 +12,7 @@ use super::config::MOST_MACHINES;
 use super::machine::{Machine, Refusal, Verdict, Waiter};
 use super::meter::State;
 use super::power::Wanted;
-use super::EventLog;
+use super::{Decides, EventLog, Next};
 
 /// The policy and its machines.
 pub struct Inner {
@@ -31,6 +32,8 @@ pub struct Inner {
     pub total: Histogram,
     /// Keepers that wait for the lock to be free.
     pub ring: Ring,
+    /// Watch over the policy.
+    pub watch: Watch<Next>,
     pending: Vec<Event>,
     next_id: u64,
 }
@@ -77,17 +80,14 @@ pub enum Placed {
 
 impl Inner {
     /// Creates the state before the first call of the policy.
-    pub fn new(
-        policy: Host<SteeringPolicy, Option<EventLog>>,
-        machines: Vec<Machine>,
-        fall: u32,
-    ) -> Inner {
+    pub fn new(policy: Decides, log: Option<EventLog>, machines: Vec<Machine>, fall: u32) -> Inner {
+        let Deciding { policy, stand_in } = policy;
         debug_assert!(
             machines.iter().enumerate().all(|(place, m)| m.side.index() == place),
             "machines stand at the places by which policies name them"
         );
         Inner {
-            policy,
+            policy: Host::logged(policy, log),
             machines,
             fall,
             armed: Time::NEVER,
@@ -95,6 +95,7 @@ impl Inner {
             queueing: Histogram::default(),
             total: Histogram::default(),
             ring: Ring::default(),
+            watch: Watch::new(stand_in),
             pending: Vec::new(),
             next_id: 0,
         }
@@ -142,7 +143,20 @@ impl Inner {
         self.policy.notify(now, &event);
         let send = self.apply(now);
         self.settle(now);
-        send
+        // The other one begins with the machines as they are, so that it has to hear of a request
+        // alone.
+        match self.relieve(now) && event == Event::Arrive {
+            true => self.tell(now, event),
+            false => send,
+        }
+    }
+
+    /// Has another policy decide if the present one has failed: whether it has.
+    #[inline]
+    fn relieve(&mut self, now: Time) -> bool {
+        let Some((policy, header)) = self.watch.take() else { return false };
+        self.replace(policy, header, now);
+        true
     }
 
     /// Rings the policy's timer if its time has come: whether it has.
@@ -154,6 +168,7 @@ impl Inner {
         if rung {
             self.apply(now);
             self.settle(now);
+            self.relieve(now);
         }
         Ok(rung)
     }

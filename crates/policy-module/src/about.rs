@@ -59,14 +59,14 @@ impl About {
     ///
     /// # Errors
     /// One line that names the value found and the values allowed.
-    pub(crate) fn read<const N: usize>(
+    pub(crate) fn read(
         text: &str,
-        families: [&'static Family; N],
+        mut families: impl Iterator<Item = &'static Family> + Clone,
     ) -> Result<About, String> {
         let wrong = |e| format!("what it says of itself is wrong: {e}");
         let said: Said = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-        let known = families.map(|family| family.name).join(", ");
-        let family = families.into_iter().find(|family| family.name == said.family);
+        let known = families.clone().map(|family| family.name).collect::<Vec<_>>().join(", ");
+        let family = families.find(|family| family.name == said.family);
         let family = family
             .ok_or_else(|| wrong(format!("family `{}`, expected {known}", shown(&said.family))))?;
         let mut wanted = if said.events.is_some() { 0 } else { u64::MAX };

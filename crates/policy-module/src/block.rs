@@ -32,12 +32,12 @@ const COUNT: usize = TIMER + 1;
 const FIRST_ACTION: usize = COUNT + 1;
 const WORDS: usize = FIRST_ACTION + ACTIONS * ACTION_WORDS;
 /// Length of the block in bytes.
-pub(crate) const BYTES: usize = 8 * WORDS;
+pub const BYTES: usize = 8 * WORDS;
 
 const _: () = assert!(WORDS == 64, "the interface says 64 words");
 
 /// The block within the memory of a module.
-pub(crate) struct Block<M>(pub(crate) M);
+pub struct Block<M>(pub M);
 
 impl Block<&mut [u8]> {
     fn set(&mut self, word: usize, value: u64) {
@@ -45,7 +45,7 @@ impl Block<&mut [u8]> {
     }
 
     /// Writes an event with its time.
-    pub(crate) fn event(&mut self, now: u64, event: u64, fields: &[u64]) {
+    pub fn event(&mut self, now: u64, event: u64, fields: &[u64]) {
         self.set(0, now);
         self.set(1, event);
         for (n, &field) in fields.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Block<&mut [u8]> {
     }
 
     /// Writes the parameters and turns the timer off, before the first event.
-    pub(crate) fn begin(&mut self, parameters: &[f64]) {
+    pub fn begin(&mut self, parameters: &[f64]) {
         for (n, value) in parameters.iter().enumerate() {
             self.set(FIRST_PARAMETER + n, value.to_bits());
         }
@@ -70,17 +70,17 @@ impl Block<&[u8]> {
     }
 
     /// Returns the time of the timer.
-    pub(crate) fn timer(&self) -> u64 {
+    pub fn timer(&self) -> u64 {
         self.word(TIMER)
     }
 
     /// Returns how many actions the module says that it requests.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.word(COUNT)
     }
 
     /// Returns the number of an action and its fields.
-    pub(crate) fn action(&self, n: usize) -> (u64, Fields) {
+    pub fn action(&self, n: usize) -> (u64, Fields) {
         let first = FIRST_ACTION + n * ACTION_WORDS;
         let mut fields = [0; FIELDS];
         for (n, field) in fields[..ACTION_WORDS - 1].iter_mut().enumerate() {

@@ -6,13 +6,69 @@ use halfwink_policy::record::Fields;
 
 use crate::about::Family;
 
+/// Bounds of the time that a policy takes, in fuel: an instruction of a module takes about one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Fuel that a policy gets with each call. Without a mean that is far below the most, a module
+    /// that always stays just below the most would make a run of hours of one of seconds.
+    pub per_call: u64,
+    /// Most fuel that a policy can save up.
+    pub saved: u64,
+}
+
+impl Limits {
+    /// Limits in simulated worlds, whose time stands still while a policy decides.
+    pub const SIMULATED: Limits = Limits { per_call: 100_000, saved: 10_000_000 };
+    /// Limits in live programs, whose frames and requests wait while a policy decides: about a
+    /// millisecond.
+    pub const LIVE: Limits = Limits { per_call: 20_000, saved: 200_000 };
+
+    /// Returns the limits of a live program, or those of a simulated world.
+    #[must_use]
+    pub fn of(is_live: bool) -> Limits {
+        if is_live {
+            Limits::LIVE
+        } else {
+            Limits::SIMULATED
+        }
+    }
+}
+
 /// Code of a policy, read once for all who play it.
 pub trait Code: Send + Sync {
-    /// Starts a policy with a memory of its own.
+    /// Starts a policy with a memory of its own. Code in a language without fuel ignores limits.
     ///
     /// # Errors
     /// The fault of the file, as the end of a sentence about it.
-    fn start(&self, family: &Family) -> Result<Box<dyn Started>, String>;
+    fn start(&self, family: &Family, limits: Limits) -> Result<Box<dyn Started>, String>;
+}
+
+/// A module that was checked and translated.
+pub struct Translated {
+    /// Description that the module gives of itself.
+    pub about: String,
+    /// The code of the policy.
+    pub code: Box<dyn Code>,
+}
+
+/// Checks and translates the bytes of a module. Its errors are the end of a sentence about it.
+pub type Translator = fn(bytes: &[u8]) -> Result<Translated, String>;
+
+static TRANSLATOR: OnceLock<Translator> = OnceLock::new();
+
+/// Sets what translates modules, in the whole process.
+pub fn set_translator(translator: Translator) {
+    // A second library of the same process sets the same one.
+    let _ = TRANSLATOR.set(translator);
+}
+
+/// Translates a module.
+///
+/// # Errors
+/// If there is no interpreter, or it rejects the module.
+pub(crate) fn translate(bytes: &[u8]) -> Result<Translated, String> {
+    let translator = TRANSLATOR.get().ok_or("this program has no interpreter for modules")?;
+    translator(bytes)
 }
 
 /// A policy that was started. It is called with an event, and keeps its timer and the actions that

@@ -1,16 +1,15 @@
 //! From a file to a row of the list of techniques.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use halfwink_inputs::{read_input, Budget};
+use halfwink_inputs::{read_plain, Budget};
 use halfwink_techniques::{Availability, Available, Error, Technique};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::about::{kept, About};
-use crate::code::{self, Code, Found};
-use crate::engine::Compiled;
-use crate::families::FAMILIES;
+use crate::code::{self, Code, Found, Translated};
+use crate::families::Playable;
 use crate::played::Opened;
 
 /// Most bytes of a module.
@@ -18,6 +17,17 @@ pub const MOST_BYTES: u64 = 1 << 20;
 
 /// The end of names that are modules.
 const MODULE: &str = ".wasm";
+
+/// The families that this process plays. A live program names its own, so that the others are not
+/// linked.
+static FAMILIES: OnceLock<&'static [&'static Playable]> = OnceLock::new();
+
+/// Lets techniques of these families be named by files, in the whole process.
+pub(crate) fn install(families: &'static [&'static Playable]) {
+    // A second library of the same process sets the same ones.
+    let _ = FAMILIES.set(families);
+    halfwink_techniques::set_loader(load);
+}
 
 /// Rows of the modules that were read, one for each path and content. They are never dropped, since
 /// choices refer to them.
@@ -29,10 +39,10 @@ static ROWS: Mutex<Vec<&'static Technique>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// If it cannot be read, is of another content, or is no policy that can be played.
-pub(crate) fn load(path: &str, digest: &str) -> Result<&'static Technique, Error> {
+fn load(path: &str, digest: &str) -> Result<&'static Technique, Error> {
     let wrong = |problem: String| Error::Usage(format!("{path}: {problem}"));
     if path.ends_with(MODULE) {
-        let bytes = read_input(Path::new(path), &Budget::new(MOST_BYTES))
+        let bytes = read_plain(Path::new(path), &Budget::new(MOST_BYTES))
             .map_err(|error| Error::Usage(error.to_string()))?;
         let found = format!("{:032x}", xxh3_128(&bytes));
         if !digest.is_empty() && digest != found {
@@ -40,9 +50,8 @@ pub(crate) fn load(path: &str, digest: &str) -> Result<&'static Technique, Error
             return Err(wrong(problem));
         }
         return kept_or(path, found, || {
-            let compiled = Compiled::new(&bytes)?;
-            let about = compiled.instance()?.about()?.to_owned();
-            Ok((about, Box::new(compiled) as Box<dyn Code>))
+            let Translated { about, code } = code::translate(&bytes)?;
+            Ok((about, code))
         })
         .map_err(wrong);
     }
@@ -65,17 +74,17 @@ fn kept_or(
         return Ok(row);
     }
     let (about, code) = made()?;
-    let families = FAMILIES.map(|playable| &playable.family);
-    let about = About::read(&about, families)?;
-    let row = Box::leak(Box::new(row(Opened { path: kept(path), digest, code, about })));
+    let families = FAMILIES.get().copied().unwrap_or_default();
+    let about = About::read(&about, families.iter().map(|playable| &playable.family))?;
+    let row = Box::leak(Box::new(row(families, Opened { path: kept(path), digest, code, about })));
     rows.push(row);
     Ok(row)
 }
 
-fn row(opened: Opened) -> Technique {
+fn row(families: &[&Playable], opened: Opened) -> Technique {
     let module: &'static Opened = Box::leak(Box::new(opened));
     let about = &module.about;
-    let playable = FAMILIES.into_iter().find(|playable| playable.family.name == about.family.name);
+    let playable = families.iter().find(|playable| playable.family.name == about.family.name);
     let playable = playable.expect("the description names one of them");
     Technique {
         name: module.path,

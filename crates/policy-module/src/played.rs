@@ -10,7 +10,7 @@ use halfwink_units::Time;
 
 use crate::about::About;
 use crate::block::{ACTIONS, MOST_ACTIONS};
-use crate::code::{Code, Started};
+use crate::code::{Code, Limits, Started};
 
 /// Number of the first input, in which a policy is told of its machine.
 pub const START: u64 = 0;
@@ -114,7 +114,7 @@ impl<T: Told> Played<T> {
             calls: 0,
             at: (Time::ZERO, 0),
         };
-        match module.code.start(module.about.family) {
+        match module.code.start(module.about.family, Limits::of(choice.is_live())) {
             Ok(mut instance) => {
                 let parameters = module.about.parameters.iter();
                 let values: Vec<f64> = parameters.map(|p| choice.number(p.name)).collect();
@@ -183,7 +183,7 @@ impl<T: Told> Played<T> {
         }
     }
 
-    /// Notes a fault and ends the run.
+    /// Notes a fault. A simulated run ends by it; a live program has another policy take over.
     #[cold]
     fn fail(&mut self, now: Time, event: u64, problem: &str) {
         let name = match event {
@@ -194,9 +194,11 @@ impl<T: Told> Played<T> {
         let path = self.module.path;
         self.choice.blame(format!("{path}: at {now}, told `{name}`, it {problem}"));
         self.instance = None;
+        // What it requested in the same call may be half of what it meant.
         self.requested.clear();
-        let impossible = self.told.impossible();
-        self.timer = impossible.is_none().then_some(Time::ZERO);
+        let is_live = self.choice.is_live();
+        let impossible = self.told.impossible().filter(|_| !is_live);
+        self.timer = (impossible.is_none() && !is_live).then_some(Time::ZERO);
         self.requested.extend(impossible);
     }
 }

@@ -26,6 +26,7 @@ fn _live(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<steer::LiveSteer>()?;
     module.add_function(wrap_pyfunction!(block::block_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::dataplane_costs, module)?)?;
+    module.add_function(wrap_pyfunction!(programs::play_modules, module)?)?;
     calibrate::register(module)?;
     circuits::register(module)?;
     delegate::register(module)?;

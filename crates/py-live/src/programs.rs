@@ -1,8 +1,10 @@
 //! What live programs share on their way to Python.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use halfwink_daemon::{http, Error, Program};
+use halfwink_daemon::{http, modules, Error, Program};
+use halfwink_policy_module::{SCALING, STEERING};
 use pyo3::prelude::*;
 
 use crate::{HalfwinkError, RunError};
@@ -12,6 +14,12 @@ pub(crate) fn daemon_error(error: Error) -> PyErr {
         Error::Input(text) => HalfwinkError::new_err(text),
         Error::Run(text) => RunError::new_err(text),
     }
+}
+
+/// Lets programs here play policies that are modules, by the interpreter at this path.
+#[pyfunction]
+pub(crate) fn play_modules(interpreter: PathBuf) {
+    modules::install(&[SCALING, STEERING], Some(interpreter));
 }
 
 /// A page of metrics, served until it is closed.

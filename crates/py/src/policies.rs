@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use halfwink_policy::record::{Fields, FIELDS};
 use halfwink_policy_module::{
-    set_opener, Code, Family, Found, Started, ACTIONS, FIRST_EVENT, MORE, TIMER,
+    set_opener, Code, Family, Found, Limits, Started, ACTIONS, FIRST_EVENT, MORE, TIMER,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -38,7 +38,7 @@ fn line(py: Python<'_>, name: &str, error: &PyErr) -> String {
 struct Class(Py<PyType>);
 
 impl Code for Class {
-    fn start(&self, family: &Family) -> Result<Box<dyn Started>, String> {
+    fn start(&self, family: &Family, _limits: Limits) -> Result<Box<dyn Started>, String> {
         Python::attach(|py| {
             let made = Player::new(self.0.bind(py), family);
             made.map(|player| Box::new(player) as Box<dyn Started>)

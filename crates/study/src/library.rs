@@ -91,7 +91,8 @@ pub struct WorkloadInfo {
 impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
-        halfwink_policy_module::install();
+        halfwink_policy_module::install(&halfwink_policy_module::FAMILIES);
+        halfwink_policy_wasm::install();
         let named = |head: &[u8]| look(head, Family::Descriptions).map(|other| other.to_string());
         let descriptions = Descriptions::naming(root, named);
         Library { descriptions, kept: Arc::default(), mutant: None }

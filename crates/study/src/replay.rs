@@ -90,6 +90,9 @@ fn fresh_policy(
         // others by name.
         options: Vec::new(),
     };
-    let settings = job.settings(world)?;
+    let mut settings = job.settings(world)?;
+    if simulated.is_some() {
+        settings.choice = settings.choice.for_live();
+    }
     world.replayer(library, &job, &settings, place)
 }

@@ -41,7 +41,7 @@ pub fn make(
     });
     let cpus = places.collect::<Vec<_>>().join(" ");
     let values = [("cpus", cpus), ("rest", rest.to_owned())];
-    Ok(Made { policy, technique: choice.to_string(), values })
+    Ok(Made { policy, technique: choice.identity(), values })
 }
 
 /// Makes a fresh policy from a log's header, whose values are looked up by name.
@@ -62,7 +62,7 @@ pub fn again<'a>(
     let known = places.filter(|places| is_possible(places)).ok_or_else(|| {
         Error::Usage(format!("cpus `{cpus}`: expected socket/cache of each CPU, as 0/0 0/0"))
     })?;
-    let choice = Choice::parse(WORLD, technique)?;
+    let choice = Choice::parse(WORLD, technique)?.for_live();
     let made = make(&choice, value("rest")?, &Topology::new(known));
     Ok(made.map_err(|(_, error)| error)?.policy)
 }

@@ -24,6 +24,8 @@ pub struct Choice {
     modifiers: Vec<Choice>,
     /// The first fault of a policy of it that is a module.
     fault: Arc<OnceLock<String>>,
+    /// True if its policies decide in a live program.
+    is_live: bool,
 }
 
 impl Choice {
@@ -149,6 +151,21 @@ impl Choice {
         self.parts().find_map(|part| part.fault.get()).map(String::as_str)
     }
 
+    /// Returns it for a live program, or for the replay of its log: a policy in a file has less
+    /// time for each decision, and requests nothing more after a fault.
+    #[must_use]
+    pub fn for_live(mut self) -> Choice {
+        self.is_live = true;
+        self.modifiers = self.modifiers.into_iter().map(Choice::for_live).collect();
+        self
+    }
+
+    /// Returns whether its policies decide in a live program.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.is_live
+    }
+
     /// Returns the slots that this technique takes, without those of what was added to it; none in
     /// worlds without slots.
     #[must_use]
@@ -168,6 +185,7 @@ impl Choice {
             values: Values::of(technique.parameters),
             modifiers: Vec::new(),
             fault: Arc::default(),
+            is_live: false,
         };
         for value in values.split(',').filter(|v| !v.is_empty()) {
             let Some((parameter, value)) = value.split_once('=') else {

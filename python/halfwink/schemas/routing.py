@@ -16,7 +16,7 @@ DOCUMENTS = {
     "live.router": document(
         "halfwink live router: what the router did",
         "changes duration_s exported log_dropped log_error lost moves overflowed received sent "
-        "step steps_back unexported unrecorded unsent",
+        "policy_fault policy_faults step steps_back unexported unrecorded unsent",
         latency=TIMES,
         ledger=LEDGER,
         measured=MEASURED,

@@ -34,7 +34,7 @@ BACKEND = part(
 DOCUMENTS = {
     "live.steer": document(
         "halfwink live steer: what the proxy did",
-        "connections duration_s listen log_dropped log_error steps_back",
+        "connections duration_s listen log_dropped log_error policy_fault policy_faults steps_back",
         access_log=part(
             dropped=NUMBER.called("Lines that found no room in the buffer or on the disk."),
             written=NUMBER.called("Lines that were written."),

@@ -15,7 +15,8 @@ STAGE = part(alone=ALONE.called("Costs of an I/O while one CPU issues."), togeth
 DOCUMENTS = {
     "live.block": document(
         "halfwink live block: what the block device did",
-        "cpu_s duration_s errors hears log_dropped log_error policy rest size_bytes",
+        "cpu_s duration_s errors hears log_dropped log_error policy policy_fault policy_faults "
+        "rest size_bytes",
         connections=part(
             "accepted done open peak refused vanished wrong",
             late=NUMBER.called("Connections whose client took too long."),

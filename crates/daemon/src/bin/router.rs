@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Parser;
 use halfwink_daemon::router::{check, Router};
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
-use halfwink_daemon::{Error, Library};
+use halfwink_daemon::{modules, Error, Library};
+use halfwink_policy_module::SCALING;
 
 /// Forwards packets between interfaces of this machine, by as few cores as carry them.
 ///
@@ -25,5 +26,6 @@ fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Er
 }
 
 fn main() -> ExitCode {
+    modules::install(&[SCALING], None);
     run(&Arguments::parse().options, &Kind { check, begin })
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Parser;
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
 use halfwink_daemon::steer::{check, Steer};
-use halfwink_daemon::{Error, Library};
+use halfwink_daemon::{modules, Error, Library};
+use halfwink_policy_module::STEERING;
 
 /// Steers HTTP requests, or TCP connections, to a small and a big server, which may sleep.
 ///
@@ -26,5 +27,6 @@ fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Er
 }
 
 fn main() -> ExitCode {
+    modules::install(&[STEERING], None);
     run(&Arguments::parse().options, &Kind { check, begin })
 }

@@ -15,6 +15,7 @@ use std::fmt::{Display, Write};
 
 use halfwink_live::program::rapl::Measured;
 use halfwink_live::program::report::{Latency, LIMITS_US};
+use halfwink_live::program::stand_in::PolicyFaults;
 
 use crate::log::Told;
 
@@ -119,6 +120,12 @@ pub fn event_log(page: &mut Page, log: &Told) {
     page.counter("halfwink_event_log_dropped_lines", help).add(&[], dropped);
     let help = "The file of the event log could be written at the last attempt";
     page.gauge("halfwink_event_log_up", help).add(&[], u8::from(log.log_error.is_none()));
+}
+
+/// The faults of policies in files.
+pub fn policy_faults(page: &mut Page, faults: &PolicyFaults) {
+    let help = "Policies in files that failed and were replaced, since the start";
+    page.counter("halfwink_policy_faults", help).add(&[], faults.policy_faults);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A router's page.
 
-use super::{event_log, meters, Page};
+use super::{event_log, meters, policy_faults, Page};
 use crate::router::Report as RouterReport;
 
 /// A router's page.
@@ -20,6 +20,7 @@ pub(crate) fn router(report: &RouterReport) -> String {
     page.histogram("halfwink_latency_seconds", help, &live.latency);
     let help = "Energy of the described machine in the measured times; modelled, not measured";
     page.counter("halfwink_modelled_energy_joules", help).add(&[], report.modelled.energy_j);
+    policy_faults(&mut page, &report.live.faults);
     event_log(&mut page, &report.log);
     meters(&mut page, &report.measured);
     page.end()

@@ -2,7 +2,7 @@
 
 use halfwink_policy::steering::ASLEEP;
 
-use super::{event_log, meters, Page};
+use super::{event_log, meters, policy_faults, Page};
 use crate::steer::Report as SteerReport;
 
 /// Counts of a machine behind a proxy: name, help, where it stands.
@@ -67,6 +67,7 @@ pub(crate) fn steer(report: &SteerReport) -> String {
     let help = "From a request's coming until the end of its answer, since the start";
     page.histogram("halfwink_steer_total_seconds", help, &report.total);
     machines(&mut page, report);
+    policy_faults(&mut page, &report.faults);
     event_log(&mut page, log);
     meters(&mut page, measured);
     page.end()

@@ -20,10 +20,10 @@ use std::sync::{mpsc, Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use halfwink_live::clock::Rate;
-use halfwink_policy::completion::{CompletionPolicy, Hears};
+use halfwink_policy::completion::Hears;
 
 use crate::backend::Backend;
-use crate::control::{Clock, Control, EventLog};
+use crate::control::{Clock, Control, Decides, EventLog};
 use crate::crew::Crew;
 use crate::report::{Measured, Report};
 use crate::sync::Syncer;
@@ -149,7 +149,7 @@ impl Ublk {
     pub fn start(
         setting: &Setting,
         backend: Box<dyn Backend>,
-        policy: CompletionPolicy,
+        policy: impl Into<Decides>,
         log: Option<EventLog>,
     ) -> Result<Ublk, String> {
         if !backend.size().is_multiple_of(SECTOR) {

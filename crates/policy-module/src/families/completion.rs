@@ -18,7 +18,7 @@ pub(crate) const FAMILY: Playable = Playable {
         actions: <Action as Record>::KINDS,
         questions: &["done", "empty"],
     },
-    needs: "build the policy into a driver with two phases of completion",
+    needs: "a driver that plays modules between its two phases, as halfwink live block does",
     worlds: |_| &["storage"],
     make: |_| Make::Completion(build),
 };

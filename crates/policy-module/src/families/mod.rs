@@ -22,19 +22,26 @@ use crate::about::{About, Family};
 use crate::played::Opened;
 
 /// A family of which a policy can be a module, as rows of techniques see it.
-pub(crate) struct Playable {
+pub struct Playable {
     /// The words that its modules use.
-    pub family: Family,
+    pub(crate) family: Family,
     /// Change that an operator needs to run such a policy.
-    pub needs: &'static str,
+    pub(crate) needs: &'static str,
     /// Worlds that play a module.
-    pub worlds: fn(&About) -> &'static [&'static str],
+    pub(crate) worlds: fn(&About) -> &'static [&'static str],
     /// The constructor of its policies.
-    pub make: fn(&About) -> Make,
+    pub(crate) make: fn(&About) -> Make,
 }
 
+/// The family of `live block`.
+pub const COMPLETION: &Playable = &completion::FAMILY;
+/// The family of `live router`.
+pub const SCALING: &Playable = &scaling::FAMILY;
+/// The family of `live steer`.
+pub const STEERING: &Playable = &steering::FAMILY;
+
 /// All families that modules may be of.
-pub(crate) const FAMILIES: [&Playable; 8] = [
+pub const FAMILIES: [&Playable; 8] = [
     &gating::FAMILY,
     &scaling::FAMILY,
     &steering::FAMILY,

@@ -19,7 +19,7 @@ pub(crate) const FAMILY: Playable = Playable {
         actions: <Action as Record>::KINDS,
         questions: &["empty"],
     },
-    needs: "build the policy into a forwarder",
+    needs: "a forwarder that plays modules, as halfwink live router does",
     worlds: |_| &["router"],
     make: |_| Make::Scaling(build),
 };

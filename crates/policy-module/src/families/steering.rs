@@ -20,7 +20,7 @@ pub(crate) const FAMILY: Playable = Playable {
         actions: <Action as Record>::KINDS,
         questions: &["arrive"],
     },
-    needs: "build the policy into a proxy before two machines",
+    needs: "a proxy before two machines that plays modules, as halfwink live steer does",
     worlds: |_| &["server"],
     make: |_| Make::Steering(Row::Of(build)),
 };

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use clap::Parser;
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
-use halfwink_daemon::{Error, Library};
+use halfwink_daemon::{modules, Error, Library};
+use halfwink_policy_module::COMPLETION;
 
 use program::{check, Block};
 
@@ -30,5 +31,6 @@ fn begin(_: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
 }
 
 fn main() -> ExitCode {
+    modules::install(&[COMPLETION], None);
     run(&Arguments::parse().options, &Kind { check, begin })
 }

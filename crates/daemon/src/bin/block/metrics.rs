@@ -1,6 +1,6 @@
 //! A block device's page.
 
-use halfwink_daemon::openmetrics::{event_log, meters, Page};
+use halfwink_daemon::openmetrics::{event_log, meters, policy_faults, Page};
 
 use crate::program::{Looked, Report as BlockReport};
 
@@ -63,6 +63,7 @@ fn policed(page: &mut Page, report: &BlockReport) {
     let mut stages = page.counter("halfwink_block_stage_seconds", help);
     live.stages.iter().for_each(|(name, stage)| stages.add(&[("stage", name)], stage.time_s));
     workers(page, report);
+    policy_faults(page, &live.faults);
     event_log(page, &report.log);
     meters(page, &report.measured);
 }

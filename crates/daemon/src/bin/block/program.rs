@@ -6,17 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use halfwink_daemon::log::{Log, Told};
 use halfwink_daemon::shown::json;
-use halfwink_daemon::{Error, Library, Program};
+use halfwink_daemon::{modules, Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::config::{changes, read_as, refuse, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_block as live;
-use halfwink_live_block::config::{Config, FIXED};
+use halfwink_live_block::config::{Config, DEFAULT_POLICY, FIXED};
 use halfwink_live_block::topology::Machine;
 use halfwink_live_block::vhost::Served;
-use halfwink_live_block::{Done, Front};
-use halfwink_policy::completion::CompletionPolicy;
+use halfwink_live_block::{Decides, Done, Front, Next};
 use halfwink_techniques::block::{make, Made, LIVE_BLOCK, WORLD};
 use halfwink_techniques::Choice;
 use serde::Serialize;
@@ -34,6 +33,10 @@ pub(crate) struct Block {
 
 struct State {
     config: Config,
+    /// Text that names the policy, with the digest of its file if it is in one.
+    identity: String,
+    /// Faults of policies up to then: after one more, another policy decides.
+    faults: u64,
     /// None once it has stopped.
     front: Option<Front>,
     /// Last report of a device that has stopped.
@@ -75,7 +78,7 @@ pub(crate) struct Report {
 struct Described {
     config: Config,
     machine: Machine,
-    policy: CompletionPolicy,
+    policy: Decides,
     /// Header from which the same policy can be made again.
     header: Header,
 }
@@ -84,15 +87,24 @@ fn described(path: &Path) -> Result<Described, Error> {
     let Read { config, input } = read_as(path, Config::parse).map_err(Error::input)?;
     let machine = Machine::serving(config.cpus.as_deref());
     let machine = machine.map_err(|why| Error::at(&input, "cpus", why))?;
-    let choice = Choice::parse(WORLD, &config.policy);
-    let choice = choice.map_err(|e| Error::at_policy(&input, WORLD, &config.policy, &e))?;
-    let made = make(&choice, &config.rest, &machine.topology());
-    let Made { policy, technique, values } =
-        made.map_err(|(key, error)| Error::at(&input, key, error))?;
-    let header = Header::new(LIVE_BLOCK, Family::Completion, &technique)
-        .on("", "live")
-        .with(values.iter().map(|(key, value)| (*key, value.as_str())));
-    Ok(Described { config, machine, policy, header })
+    let made = |name: &str| -> Result<(Choice, Next), Error> {
+        let choice = Choice::parse(WORLD, name);
+        let choice = choice.map_err(|e| Error::at_policy(&input, WORLD, name, &e))?.for_live();
+        let made = make(&choice, &config.rest, &machine.topology());
+        let Made { policy, technique, values } =
+            made.map_err(|(key, error)| Error::at(&input, key, error))?;
+        if let Some(fault) = choice.fault() {
+            return Err(Error::at(&input, "policy", fault));
+        }
+        let header = Header::new(LIVE_BLOCK, Family::Completion, &technique)
+            .on("", "live")
+            .with(values.iter().map(|(key, value)| (*key, value.as_str())));
+        Ok((choice, (policy, header)))
+    };
+    let (choice, (policy, header)) = made(&modules::from_here(&config.policy, path))?;
+    let stand_in =
+        modules::stand_in(&choice, DEFAULT_POLICY, || made(DEFAULT_POLICY).map(|(_, next)| next))?;
+    Ok(Described { config, machine, policy: Decides { policy, stand_in }, header })
 }
 
 /// Checks a description without opening what holds the bytes.
@@ -123,7 +135,8 @@ impl Block {
         let said = backend.way().fell_back.into_iter().collect();
         let (log, tap) = Log::begin(log, &header)?;
         let front = Front::start(&config, &machine, backend, policy, tap).map_err(Error::Run)?;
-        let state = Mutex::new(State { config, front: Some(front), last: None });
+        let (identity, front) = (header.technique, Some(front));
+        let state = Mutex::new(State { config, identity, faults: 0, front, last: None });
         Ok((Block { state, machine, log, meter: Meter::begin() }, said))
     }
 
@@ -178,12 +191,15 @@ impl Program for Block {
         let found = changes(&state.config, &config);
         refuse(&found, &FIXED).map_err(Error::Input)?;
         // A policy that stays keeps what it has learned, and its part of the log.
-        let is_other = (&state.config.policy, &state.config.rest) != (&config.policy, &config.rest);
+        let faults = state.front.as_ref().map_or(0, Front::policy_faults);
+        let is_other = (&state.identity, &state.config.rest, state.faults)
+            != (&header.technique, &config.rest, faults);
+        let identity = header.technique.clone();
         if let Some(front) = &state.front {
             let policy = is_other.then_some((policy, header));
             front.reload(&config, policy).map_err(Error::Input)?;
         }
-        state.config = config;
+        (state.config, state.identity, state.faults) = (config, identity, faults);
         Ok(found)
     }
 

@@ -1,26 +1,23 @@
 //! WebAssembly within limits: an interpreter, since nothing may depend on the host's processor.
+//!
+//! The crate stands apart from `policy-module`, so that live programs can load it as a library when
+//! a description names a module, and link nothing of it.
 
 use std::sync::OnceLock;
 
 use halfwink_policy::record::Fields;
+use halfwink_policy_module::{
+    set_translator, Block, Code, Family, Limits, Started, Translated, ABI, BYTES,
+};
 use wasmi::{
     CompilationMode, Config, EnforcedLimits, Engine, Linker, Memory, Module, Store, StoreLimits,
     StoreLimitsBuilder, TrapCode, TypedFunc,
 };
 
-use crate::about::Family;
-use crate::block::{Block, ABI, BYTES};
-use crate::code::{Code, Started};
-
 /// Most memory of a policy, in bytes. Each core has a policy of its own.
 pub const MOST_MEMORY: usize = 4 << 20;
 /// Most elements of a module's table of functions.
 const MOST_ELEMENTS: usize = 10_000;
-/// Most fuel that a policy can save up. An instruction takes about one.
-pub const MOST_FUEL: u64 = 10_000_000;
-/// Fuel that a policy gets with each call. Without a mean that is far below the most, a module that
-/// always stays just below the most would make a run of hours of one of seconds.
-const FUEL_PER_CALL: u64 = 100_000;
 /// Most bytes of what a module says of itself.
 const MOST_ABOUT: usize = 64 << 10;
 /// Reference to the page that describes the interface.
@@ -40,21 +37,30 @@ fn engine() -> &'static Engine {
     })
 }
 
-/// Checks and translates a module.
+/// Lets modules be played by this interpreter, in the whole process.
+pub fn install() {
+    set_translator(translated);
+}
+
+/// Checks and translates a module, and reads what it says of itself.
 ///
 /// # Errors
-/// If it is no WebAssembly, or imports something.
-pub fn translated(bytes: &[u8]) -> Result<Box<dyn Code>, String> {
-    Ok(Box::new(Compiled::new(bytes)?))
+/// If it is no WebAssembly, imports something, or cannot be started.
+pub fn translated(bytes: &[u8]) -> Result<Translated, String> {
+    let compiled = Compiled::new(bytes)?;
+    let about = compiled.instance(Limits::SIMULATED)?.about()?.to_owned();
+    Ok(Translated { about, code: Box::new(compiled) })
 }
 
 /// A module that was checked and translated.
-pub(crate) struct Compiled(Module);
+pub struct Compiled(Module);
 
 impl Compiled {
+    /// Checks and translates a module.
+    ///
     /// # Errors
     /// If it is no WebAssembly, or imports something.
-    pub(crate) fn new(bytes: &[u8]) -> Result<Compiled, String> {
+    pub fn new(bytes: &[u8]) -> Result<Compiled, String> {
         if !bytes.starts_with(b"\0asm") {
             return Err("is no WebAssembly module".to_owned());
         }
@@ -66,9 +72,11 @@ impl Compiled {
         Ok(Compiled(module))
     }
 
+    /// Starts it with a memory of its own.
+    ///
     /// # Errors
     /// If it lacks an export, is of another version, is too large, or traps at its start.
-    pub(crate) fn instance(&self) -> Result<Instance, String> {
+    pub fn instance(&self, fuel: Limits) -> Result<Instance, String> {
         let limits = StoreLimitsBuilder::new()
             .memory_size(MOST_MEMORY)
             .table_elements(MOST_ELEMENTS)
@@ -78,11 +86,12 @@ impl Compiled {
             .build();
         let mut store = Store::new(engine(), limits);
         store.limiter(|limits| limits);
-        store.set_fuel(MOST_FUEL).map_err(|e| one_line(&e))?;
+        store.set_fuel(fuel.saved).map_err(|e| one_line(&e))?;
         let linker = Linker::new(engine());
-        let instance = linker.instantiate_and_start(&mut store, &self.0).map_err(|e| told(&e))?;
+        let instance =
+            linker.instantiate_and_start(&mut store, &self.0).map_err(|e| told(&e, fuel))?;
         let version = match instance.get_typed_func::<(), i32>(&store, "halfwink_abi") {
-            Ok(abi) => abi.call(&mut store, ()).map_err(|e| told(&e))?,
+            Ok(abi) => abi.call(&mut store, ()).map_err(|e| told(&e, fuel))?,
             Err(_) => return Err(lacks("the function `halfwink_abi() -> i32`")),
         };
         if version != ABI {
@@ -93,7 +102,7 @@ impl Compiled {
             .get_typed_func::<(), i32>(&store, "halfwink_block")
             .map_err(|_| lacks("the function `halfwink_block() -> i32`"))?
             .call(&mut store, ())
-            .map_err(|e| told(&e))? as u32 as usize;
+            .map_err(|e| told(&e, fuel))? as u32 as usize;
         let decide = instance
             .get_typed_func::<(), ()>(&store, "halfwink_decide")
             .map_err(|_| lacks("the function `halfwink_decide()`"))?;
@@ -101,22 +110,22 @@ impl Compiled {
             .get_typed_func::<(), i32>(&store, "halfwink_about")
             .map_err(|_| lacks("the function `halfwink_about() -> i32`"))?
             .call(&mut store, ())
-            .map_err(|e| told(&e))? as u32 as usize;
+            .map_err(|e| told(&e, fuel))? as u32 as usize;
         if memory.data_size(&store).saturating_sub(BYTES) < block {
             return Err(format!("its block at {block} lies outside of its memory; {SEE}"));
         }
-        Ok(Instance { store, memory, decide, block, about })
+        Ok(Instance { store, memory, decide, block, about, fuel })
     }
 }
 
 impl Code for Compiled {
-    fn start(&self, _family: &Family) -> Result<Box<dyn Started>, String> {
-        Ok(Box::new(self.instance()?))
+    fn start(&self, _family: &Family, limits: Limits) -> Result<Box<dyn Started>, String> {
+        Ok(Box::new(self.instance(limits)?))
     }
 }
 
 /// A module with a memory of its own.
-pub(crate) struct Instance {
+pub struct Instance {
     store: Store<StoreLimits>,
     memory: Memory,
     decide: TypedFunc<(), ()>,
@@ -124,6 +133,7 @@ pub(crate) struct Instance {
     block: usize,
     /// Address of what it says of itself.
     about: usize,
+    fuel: Limits,
 }
 
 impl Instance {
@@ -131,7 +141,7 @@ impl Instance {
     ///
     /// # Errors
     /// If the text does not end within its memory, or is no UTF-8.
-    pub(crate) fn about(&self) -> Result<&str, String> {
+    pub fn about(&self) -> Result<&str, String> {
         let data = self.memory.data(&self.store).get(self.about..).unwrap_or_default();
         let data = &data[..data.len().min(MOST_ABOUT)];
         let end = data.iter().position(|&byte| byte == 0);
@@ -150,6 +160,28 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// Calls it through a block outside of its memory, as the last call left it but for what the
+    /// caller has written: it is copied there and back.
+    ///
+    /// # Errors
+    /// The fault of the module, as the end of a sentence about it.
+    pub fn play(&mut self, block: &mut [u8; BYTES]) -> Result<(), String> {
+        self.block_mut().0.copy_from_slice(block);
+        let done = self.decide();
+        block.copy_from_slice(self.block().0);
+        done
+    }
+
+    fn decide(&mut self) -> Result<(), String> {
+        let left = self.store.get_fuel().map_err(|e| one_line(&e))?;
+        let fuel = (left + self.fuel.per_call).min(self.fuel.saved);
+        self.store.set_fuel(fuel).map_err(|e| one_line(&e))?;
+        let limits = self.fuel;
+        self.decide.call(&mut self.store, ()).map_err(|e| told(&e, limits))
+    }
+}
+
 impl Started for Instance {
     fn begin(&mut self, parameters: &[f64]) {
         self.block_mut().begin(parameters);
@@ -157,10 +189,7 @@ impl Started for Instance {
 
     fn call(&mut self, now: u64, event: u64, fields: &[u64]) -> Result<(), String> {
         self.block_mut().event(now, event, fields);
-        let left = self.store.get_fuel().map_err(|e| one_line(&e))?;
-        let fuel = (left + FUEL_PER_CALL).min(MOST_FUEL);
-        self.store.set_fuel(fuel).map_err(|e| one_line(&e))?;
-        self.decide.call(&mut self.store, ()).map_err(|e| told(&e))
+        self.decide()
     }
 
     fn timer(&self) -> u64 {
@@ -181,10 +210,11 @@ fn lacks(what: &str) -> String {
 }
 
 /// Describes a failed call for the author of the module.
-fn told(error: &wasmi::Error) -> String {
+fn told(error: &wasmi::Error, fuel: Limits) -> String {
     match error.as_trap_code() {
         Some(TrapCode::OutOfFuel) => {
-            format!("used up its fuel ({FUEL_PER_CALL} a call, {MOST_FUEL} saved up)")
+            let Limits { per_call, saved } = fuel;
+            format!("used up its fuel ({per_call} a call, {saved} saved up)")
         }
         Some(TrapCode::UnreachableCodeReached) => "trapped: it reached `unreachable`".to_owned(),
         Some(TrapCode::StackOverflow) => "trapped: it calls itself too deeply".to_owned(),
