@@ -20,7 +20,7 @@ LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon live-circuits delegate pr
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
-PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py tools/man_pages.py
+PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py tools/man_pages.py tools/figure_font.py
 
 .PHONY: help setup live demo test test-full docs bench tables scores wheels cross check fmt clean
 
@@ -101,7 +101,7 @@ tables: $(NATIVE)
 	@$(BIN)/python tools/technique_tables.py
 	@$(BIN)/python tools/target_tables.py
 	@$(BIN)/python tools/test_table.py
-	@$(BIN)/python tools/man_pages.py
+	@$(BIN)/python tools/man_pages.py tools/figure_font.py
 
 # targets/ours.csv, from the models, and the same tables from it.
 scores: $(NATIVE)

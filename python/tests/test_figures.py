@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from browser import probed
 from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
 from halfwink.report.charts import axis_title, study_plot
 from halfwink.report.figures import (
+    BARS,
     POINTS,
     STYLES,
     WIDTHS,
@@ -197,6 +201,47 @@ def test_an_svg_has_a_size_in_millimetres(figure: Figure, tmp_path: Path):
     save_figure(figure, path, "paper", "page")
     (wide,) = re.findall(r'^<svg [^>]*\bwidth="([\d.]+)mm"', path.read_text())
     assert float(wide) == pytest.approx(174, abs=0.6)
+
+
+#: Loads the fonts of a page, and shows their families with the width of a word in the first.
+FONTS = """
+<script>
+ready.then(() => Promise.all([...document.fonts].map((face) => face.load()))).then((faces) => {
+  const texts = [...document.querySelectorAll("svg text")];
+  const word = texts.find((text) => text.textContent === "technique");
+  show({
+    loaded: faces.map((face) => [face.family.replaceAll('"', ""), face.status]),
+    asked: texts.map((text) => text.getAttribute("font-family").split(",")[0]),
+    wide: word.getComputedTextLength() / parseFloat(word.getAttribute("font-size")),
+  });
+}).catch((error) => show({failed: String(error)}));
+</script>
+"""
+#: Advance widths of Helvetica's letters, in thousandths of the size: Adobe's font metrics.
+ADVANCES = {"c": 500, "e": 556, "h": 556, "i": 222, "n": 556, "q": 556, "t": 278, "u": 556}
+
+
+@pytest.mark.browser
+def test_an_svg_brings_its_font_to_a_browser(figure: Figure, tmp_path: Path):
+    path = tmp_path / "figure.svg"
+    save_figure(figure, path)
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html><body>{path.read_text()}</body>")
+    found = probed(page, FONTS, tmp_path / "browser")
+    assert found["loaded"] == [["Liberation Sans", "loaded"]]
+    assert set(found["asked"]) == {"Liberation Sans"}
+    expected = sum(ADVANCES[letter] for letter in "technique") / 1000
+    assert found["wide"] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_caption_names_bars_only_where_the_chart_has_them():
+    limits = {"latency_p99_low_us": 30.0, "latency_p99_high_us": 200.0}
+    assert BARS in figure_of(results("server", FEW, workload="count", **limits)).caption
+    chip = results("chip", FEW, **limits)
+    no_waits = chip.runs.with_columns(latency_p99_us=pl.lit(None, pl.Float64))
+    caption = figure_of(replace(chip, tables=chip.tables | {"run": no_waits})).caption
+    assert caption.startswith("Energy saved against slowdown")
+    assert BARS not in caption
 
 
 def test_what_cannot_be_drawn_is_said_before_anything_is_played(tmp_path: Path, halfwink: Any):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from importlib.resources import files
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,11 @@ from halfwink.results.results import Results
 WIDTHS = {"column": 84.0, "page": 174.0}
 #: Dots per inch of pictures in PNG.
 PPI = 600
-#: What can be drawn: text stays text, with its fonts inside in PDF.
+#: What can be drawn: text stays text, with its font inside.
 KINDS = (".pdf", ".svg", ".png")
-#: Metric-compatible families; the first comes along in PDF and PNG.
-FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+#: Metric-compatible families; the first comes along.
+FAMILY = "Liberation Sans"
+FONT = f"{FAMILY}, Arial, Helvetica, sans-serif"
 #: Points of a millimetre; a pixel of a chart is a point.
 POINTS = 72 / 25.4
 #: Height of a panel by its width; the fewest points of either, and the least share of the width
@@ -90,29 +93,27 @@ class Figure:
 def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Figure:
     """Returns the figure that answers: the first plot of a study, else energy against latency
     where something waits, else energy saved against slowdown."""
-    caption = _caption(results)
     if plots:
         plot = plots[0]
-        return Figure(
-            lambda size, _, columns: sized(charts.study_plot(results, plot), size, columns),
-            # Charts of studies have no bars.
-            f"{plot['title']}. {caption.replace(f' {BARS}', '')}",
-        )
+        chart = charts.study_plot(results, plot)
+        return _sized_figure(results, chart, f"{plot['title']}.")
     if is_along_load(results):
-        return Figure(
-            lambda size, _, columns: sized(along_load(results), size, columns),
-            f"Energy against latency, and power against load. Filled: Pareto front. {caption}",
-        )
+        text = "Energy against latency, and power against load. Filled: Pareto front."
+        return _sized_figure(results, along_load(results), text)
     if results.runs[LATENCY].count() > 0:
         text = "Energy for a unit of work against the 99th percentile of latency. Dashed: Pareto "
+        text += f"front; ring: the winner.{far_out(results)}"
         return Figure(
             lambda size, font, columns: tradeoff(results, size, font, columns),
-            f"{text}front; ring: the winner.{far_out(results)} {caption}",
+            _caption(results, tradeoff(results), text),
         )
-    return Figure(
-        lambda size, _, columns: sized(charts.savings(results), size, columns),
-        f"Energy saved against slowdown, relative to {results.baseline}. {caption}",
-    )
+    text = f"Energy saved against slowdown, relative to {results.baseline}."
+    return _sized_figure(results, charts.savings(results), text)
+
+
+def _sized_figure(results: Results, chart: Any, text: str) -> Figure:
+    caption = _caption(results, chart, text)
+    return Figure(lambda size, _, columns: sized(chart, size, columns), caption)
 
 
 def of_chart(chart: Any, caption: str) -> Figure:
@@ -126,12 +127,22 @@ def modelled(caption: str) -> str:
     return f"{caption} Modelled by halfwink {_core.__version__}."
 
 
-def _caption(results: Results) -> str:
+def _caption(results: Results, chart: Any, text: str) -> str:
     runs = results.runs
     of = ", ".join(runs["workload"].unique(maintain_order=True))
     on = ", ".join(runs["machine"].unique(maintain_order=True))
-    bars = f" {BARS}" if any(n.endswith("_low_us") for n in runs.columns) else ""
-    return modelled(f"{of} on {on}.{bars}")
+    bars = f" {BARS}" if _has_bars(chart.to_dict()) else ""
+    return modelled(f"{text} {of} on {on}.{bars}")
+
+
+def _has_bars(part: Any) -> bool:
+    """Returns whether a chart draws intervals: rules with two ends."""
+    if isinstance(part, list):
+        return any(map(_has_bars, part))
+    if not isinstance(part, dict):
+        return False
+    is_bar = _mark(part) == "rule" and bool({"x2", "y2"} & part.get("encoding", {}).keys())
+    return is_bar or any(_has_bars(inner) for name, inner in part.items() if name != "datasets")
 
 
 def sized(chart: Any, size: tuple[int, int], columns: int) -> alt.TopLevelMixin:
@@ -329,17 +340,22 @@ def save_figure(figure: Figure, path: Path, style: str = "paper", width: str = "
     elif path.suffix == ".png":
         path.write_bytes(vl_convert.vegalite_to_png(spec, ppi=PPI))
     else:
-        path.write_text(_in_millimetres(vl_convert.vegalite_to_svg(spec)))
+        path.write_text(_whole(vl_convert.vegalite_to_svg(spec)))
 
 
-def _in_millimetres(svg: str) -> str:
-    """A picture of points whose size programs for layout understand."""
+def _whole(svg: str) -> str:
+    """Returns a picture of points with a size that layout programs understand, and with its font.
+    A program that reads no font from a picture takes the next family, which is as wide."""
 
     def side(found: re.Match[str]) -> str:
         return f'{found[1]}="{float(found[2]) / POINTS:.2f}mm"'
 
+    font = files("halfwink.report") / "fonts/figures.woff2"
+    source = f"data:font/woff2;base64,{b64encode(font.read_bytes()).decode()}"
+    face = f"@font-face{{font-family:'{FAMILY}';src:url({source}) format('woff2')}}"
     head, end, rest = svg.partition(">")
-    return re.sub(r'\b(width|height)="([\d.]+)"', side, head) + end + rest
+    head = re.sub(r'\b(width|height)="([\d.]+)"', side, head)
+    return f"{head}{end}<style>{face}</style>{rest}"
 
 
 def check(path: Path, style: str, width: str) -> None:
