@@ -214,6 +214,14 @@ def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
             yield (*path, name), inner
 
 
+def command_of(path: Sequence[str]) -> App:
+    """Returns a command by its words, with all of its own help."""
+    app = build(path[0])
+    for word in path:
+        app = app[word]
+    return app
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command line and exits with its status."""
     interrupts.running()
