@@ -11,11 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 from browser import probed
+from colour_vision import colour_alone
 from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
-from halfwink.report.charts import axis_title, study_plot
+from halfwink.models.segregation import SegregationSweep
+from halfwink.report.charts import axis_title, savings, study_plot
 from halfwink.report.figures import (
     BARS,
     POINTS,
@@ -27,6 +29,9 @@ from halfwink.report.figures import (
     scene,
     specification,
 )
+from halfwink.report.segregation_charts import ROUTES, split_and_ranks
+from halfwink.report.tradeoff_chart import tradeoff
+from halfwink.results.results import Results
 
 Box = tuple[float, float, float, float]
 #: Width of a letter by the size of its font: a mean of the sans-serif fonts.
@@ -39,6 +44,15 @@ FEW = {"always-on": (626.9, 33.7), "hybrid": (497.5, 43.8), "hal": (493.7, 158.3
 
 def spread() -> Any:
     return results("server", FEW, workload="count")
+
+
+def two() -> Any:
+    found = spread()
+    tables = {
+        name: pl.concat([table, table.with_columns(workload=pl.lit("other"))])
+        for name, table in found.tables.items()
+    }
+    return replace(found, tables=tables)
 
 
 def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
@@ -63,7 +77,8 @@ def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
         lines = item["text"] if isinstance(item["text"], list) else [item["text"]]
         wide, high = LETTER * size * max(map(len, map(str, lines))), size * len(lines)
         across = {"center": wide / 2, "right": wide}.get(item.get("align", "left"), 0.0)
-        up = {"middle": high / 2, "top": 0.0, "line-top": 0.0}.get(item.get("baseline", ""), high)
+        # The first line stands at its place; others follow below it.
+        up = {"middle": size / 2, "top": 0.0, "line-top": 0.0}.get(item.get("baseline", ""), size)
         left, top = -across + item.get("dx", 0.0), -up + item.get("dy", 0.0)
         if item.get("angle"):
             return x + top, y - left - wide, x + top + high, y - left
@@ -102,8 +117,8 @@ def faults(graph: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("style", ["paper", "dark"])
-@pytest.mark.parametrize("made", [crowded, spread])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("made", [crowded, spread, two])
 def test_a_figure_has_its_width_and_no_label_over_another(made: Any, style: str, width: str):
     wide = WIDTHS[width]
     graph = scene(specification(figure_of(made()), STYLES[style], wide))
@@ -182,6 +197,44 @@ def test_the_front_and_the_winner_are_marked():
     assert {row["technique"] for row in rows if row["on_front"]} == set(FEW)
 
 
+def plotted(mark: str, colour: str) -> Any:
+    plot = {"title": "waits", "mark": mark, "x": "latency_p99_us", "y": "energy_j"}
+    return study_plot(
+        results("server", FEW, workload="count"), plot | {"color": colour, "panel": None}
+    )
+
+
+def split() -> Any:
+    rows = [(r, n, float(n), n) for r in ROUTES for n in (1, 2)]
+    columns = ["route", "kernel_ways", "equal_gain_pct", "mpki"]
+    table = pl.DataFrame(rows, columns, orient="row").with_columns(
+        scheme=pl.lit("way-partition"), look_up=pl.lit("parallel"), gain_pct="equal_gain_pct"
+    )
+    return split_and_ranks(SegregationSweep(table, pl.DataFrame(), pl.DataFrame()))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: tradeoff(crowded()),
+        lambda: savings(spread()),
+        lambda: plotted("point", "technique"),
+        lambda: plotted("line", "technique"),
+        lambda: plotted("point", "machine"),
+        lambda: plotted("line", "machine"),
+        split,
+    ],
+)
+def test_no_chart_tells_points_or_lines_apart_by_colour_alone(made: Any):
+    assert colour_alone(made().to_dict()) == []
+
+
+def test_points_that_differ_in_colour_alone_are_found():
+    drawn = plotted("point", "technique").to_dict()
+    del drawn["encoding"]["shape"]
+    assert colour_alone({"layer": [drawn]}) == ["point: technique"]
+
+
 @pytest.fixture(scope="module")
 def figure() -> Figure:
     return figure_of(spread())
@@ -232,6 +285,31 @@ def test_an_svg_brings_its_font_to_a_browser(figure: Figure, tmp_path: Path):
     assert set(found["asked"]) == {"Liberation Sans"}
     expected = sum(ADVANCES[letter] for letter in "technique") / 1000
     assert found["wide"] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_caption_of_many_workloads_names_the_first_and_the_last():
+    found = spread()
+    many = [found.tables["run"].with_columns(workload=pl.lit(f"count@{n}")) for n in range(1, 21)]
+    caption = figure_of(replace(found, tables={"run": pl.concat(many)})).caption
+    assert "20 workloads (count@1 to count@20) on m." in caption
+
+
+def test_throughput_by_issuers_is_one_panel():
+    rows = [(n, 1000.0 * n * speed, name) for name, speed in (("a", 1), ("b", 2)) for n in (1, 2)]
+    table = pl.DataFrame(rows, ["issuers", "iops", "technique"], orient="row").with_columns(
+        workload=pl.format("random-read@{}", "issuers"),
+        machine=pl.lit("m"),
+        set=pl.lit(""),
+        driver_cpus=pl.lit(1.0),
+        driver_us_per_io=pl.lit(1.0),
+        socket_full_at=pl.lit(2),
+    )
+    peaks = {"run": table, "peaks": table}
+    figure = figure_of(Results("storage", peaks, "a"))
+    assert figure.caption.startswith("Throughput by the CPUs that issue.")
+    spec = specification(figure, STYLES["paper"], WIDTHS["column"])
+    assert spec["layer"][1]["encoding"]["strokeDash"]["field"] == "technique"
+    assert faults(scene(spec)) == []
 
 
 def test_a_caption_names_bars_only_where_the_chart_has_them():

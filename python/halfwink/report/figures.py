@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from math import inf
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -22,6 +23,7 @@ from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.tradeoff_chart import LATENCY, far_out, tradeoff
 from halfwink.results.results import Results
+from halfwink.results.saw_tooth import PEAKS
 
 #: Widths in millimetres: a column and the text of a page of two columns.
 WIDTHS = {"column": 84.0, "page": 174.0}
@@ -39,6 +41,8 @@ POINTS = 72 / 25.4
 ASPECT, LEAST, LEAST_SHARE = 0.62, 40, 0.5
 #: Width of a letter of names, by the size of its font.
 LETTER = 0.56
+#: Widths of a letter that two panels beside each other take at least.
+BESIDE = 42
 #: Drawings until one has the width.
 ROUNDS = 12
 
@@ -71,6 +75,8 @@ STYLES = {
 
 #: Stands in the caption of a chart that has them.
 BARS = "Bars: 95 % intervals."
+#: Workloads that a caption names, at most.
+NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -91,12 +97,15 @@ class Figure:
 
 
 def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Figure:
-    """Returns the figure that answers: the first plot of a study, else energy against latency
-    where something waits, else energy saved against slowdown."""
+    """Returns the figure that answers: the first plot of a study, else throughput by the CPUs that
+    issue, else energy against latency where something waits, else energy saved against slowdown."""
     if plots:
         plot = plots[0]
         chart = charts.study_plot(results, plot)
         return _sized_figure(results, chart, f"{plot['title']}.")
+    if results.has(PEAKS):
+        text = "Throughput by the CPUs that issue. Dotted: a socket is full."
+        return _sized_figure(results, charts.by_issuers(results), text)
     if is_along_load(results):
         text = "Energy against latency, and power against load. Filled: Pareto front."
         return _sized_figure(results, along_load(results), text)
@@ -129,7 +138,10 @@ def modelled(caption: str) -> str:
 
 def _caption(results: Results, chart: Any, text: str) -> str:
     runs = results.runs
-    of = ", ".join(runs["workload"].unique(maintain_order=True))
+    workloads = runs["workload"].unique(maintain_order=True).to_list()
+    of = ", ".join(workloads)
+    if len(workloads) > NAMED:
+        of = f"{len(workloads)} workloads ({workloads[0]} to {workloads[-1]})"
     on = ", ".join(runs["machine"].unique(maintain_order=True))
     bars = f" {BARS}" if _has_bars(chart.to_dict()) else ""
     return modelled(f"{text} {of} on {on}.{bars}")
@@ -180,7 +192,7 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     """The figure in Vega-Lite, as wide as that, up to a point: panels shrink first, then the
     legend takes more rows."""
     wide = width_mm * POINTS
-    columns = 1 if wide < 300 or figure.stretch > 1 else 2
+    columns = 1 if wide < BESIDE * style.font or figure.stretch > 1 else 2
     least = LEAST_SHARE * wide / columns / figure.stretch
     legend = 0
     panel = (wide / columns - 4 * style.font) / figure.stretch
@@ -192,7 +204,7 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         # An entry takes its name and its symbol.
         entry = max(11, LETTER * _longest(drawn) + 3)
         legend = legend or max(1, int(wide / (entry * style.font)))
-        spec = _styled(drawn, style, wide, legend)
+        spec = _styled(_broken(drawn, size, style), style, wide, legend)
         over = scene(spec)["width"] - wide
         # Too wide is worse than too narrow.
         best = min(best, (3 * over if over > 1 else -over, spec), key=lambda found: found[0])
@@ -210,6 +222,22 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         else:
             panel -= step
     return best[1]
+
+
+def _broken(part: Any, size: tuple[int, int], style: Style) -> Any:
+    """Returns a chart whose titles of axes have as many lines as keep them along the panel."""
+    if isinstance(part, list):
+        return [_broken(inner, size, style) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    found = {k: v if k == "datasets" else _broken(v, size, style) for k, v in part.items()}
+    for axis, length in zip("xy", size, strict=True):
+        channel = found.get(axis)
+        if isinstance(channel, dict) and isinstance(title := channel.get("title"), str):
+            letters = max(1, int(length / (LETTER * (style.font + 1))))
+            lines = wrap(title, letters, break_long_words=False)
+            found[axis] = channel | {"title": lines if len(lines) > 1 else title}
+    return found
 
 
 def _longest(spec: dict[str, Any]) -> int:
