@@ -24,7 +24,6 @@ import wheel_files as files
 
 GLIBC = "2.28"
 TARGET = "x86_64-unknown-linux-gnu"
-CRATES = ("py-live", "daemon", "delegate", "preheat-preload", "live-circuits")
 FEATURE = "halfwink-py/extension-module"
 KINDS = ("base", "workloads", "live", "capture", "sdist")
 #: What the base wheel must stay under.
@@ -40,8 +39,8 @@ def run(*words: str | Path) -> None:
 
 def built(profile: str, *, zig: bool, live: bool) -> Path:
     """Builds the native module, and the live programs if wanted; returns the folder they are in."""
-    packages = ("py", *CRATES) if live else ("py",)
-    chosen = [word for crate in packages for word in ("-p", f"halfwink-{crate}")]
+    packages = (*files.CRATES, *files.LIVE_CRATES) if live else files.CRATES
+    chosen = [word for crate in packages for word in ("-p", crate)]
     how = ["zigbuild", "--target", f"{TARGET}.{GLIBC}"] if zig else ["build"]
     options = ("--profile", profile, "--locked", "--quiet", "--features", FEATURE)
     run("cargo", *how, *options, *chosen)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,6 +218,30 @@ def test_manual_pages_stand_beside_their_programs(installed: Installed, wheels: 
         names = [Path(name) for name in archive.namelist()]
     programs = {path.name for path in names if path.parent.name == "scripts"}
     assert {path.stem for path in names if path.parent.name == "man1"} == programs
+
+
+@pytest.mark.parametrize(
+    ("part", "crate", "own"),
+    [("halfwink", "pyo3", "halfwink-py"), ("halfwink-live", "rustls", "halfwink-daemon")],
+)
+def test_a_wheel_names_the_crates_in_it(wheels: Path, part: str, crate: str, own: str) -> None:
+    (wheel,) = wheels.glob(f"{part.replace('-', '_')}-0*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (place,) = [name for name in archive.namelist() if "/sboms/" in name]
+        found = json.loads(archive.read(place))
+    assert place.endswith(f".dist-info/sboms/{part}.cdx.json")
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.5")
+    parts = {one["name"]: one for one in found["components"]}
+    # Tests alone use the last one.
+    assert {crate, own} <= set(parts)
+    assert "proptest" not in parts
+    locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    sums = {one.get("checksum") for one in locked}
+    assert {one["hashes"][0]["content"] for one in parts.values() if "purl" in one} <= sums
+    assert "purl" not in parts[own]
+    references = {one["bom-ref"] for one in found["components"]}
+    for one in found["dependencies"]:
+        assert set(one["dependsOn"]) <= references
 
 
 def test_help_imports_no_data_frames(installed: Installed) -> None:
