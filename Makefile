@@ -31,7 +31,7 @@ help:
 	@echo "make live       the programs of 'halfwink live'"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
-	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28)"
+	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28; WHAT='--machine aarch64 base')"
 	@echo "make cross      compiles for Linux on ARM and for macOS"
 	@echo "make check      formatting, lints, types, floors, purity"
 	@echo "make tables     tables of techniques and scores in README and docs, from the lists"
@@ -110,7 +110,7 @@ scores: $(NATIVE)
 # With link-time optimisation; for older systems all of it is built once more.
 wheels: $(VENV)/.tools
 	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
-	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
+	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig) $(WHAT)
 
 # Where nothing of it can run: minutes the first time.
 cross: $(VENV)/.tools
@@ -126,6 +126,7 @@ check: $(VENV)/.tools
 	$(BIN)/ruff format --check --quiet $(PYTHON)
 	$(BIN)/ruff check --quiet $(PYTHON)
 	$(BIN)/pyright
+	@! command -v typos >/dev/null || typos
 
 fmt: $(VENV)/.tools
 	cargo fmt --all

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import platform
 import re
 import resource
 import subprocess
@@ -218,6 +219,37 @@ def test_manual_pages_stand_beside_their_programs(installed: Installed, wheels: 
         names = [Path(name) for name in archive.namelist()]
     programs = {path.name for path in names if path.parent.name == "scripts"}
     assert {path.stem for path in names if path.parent.name == "man1"} == programs
+
+
+def test_a_wheel_for_another_machine_is_the_base_wheel_alone() -> None:
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    for words in (["base"], ["--zig"], ["--zig", "base", "live"]):
+        script = [sys.executable, MADE_BY, "--machine", other, *words]
+        done = subprocess.run(script, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"--machine {other}: expected --zig, and base alone" in done.stderr
+
+
+def test_notes_of_a_release_are_its_section_of_the_changes(tmp_path: Path) -> None:
+    for name in ("tools/release_notes.sh", "Cargo.toml", "CHANGELOG.md"):
+        copied = tmp_path / name
+        copied.parent.mkdir(exist_ok=True)
+        copied.write_bytes((ROOT / name).read_bytes())
+
+    def notes(version: str) -> subprocess.CompletedProcess[str]:
+        script = ["sh", tmp_path / "tools/release_notes.sh", version]
+        return subprocess.run(script, capture_output=True, text=True, check=False)
+
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text(
+        f"# Changes\n\n## Unreleased\n\n* a\n\n## {version}\n\n* b\n\n## 0.0.1\n\n* c\n"
+    )
+    assert (notes(version).stdout.strip(), notes(version).returncode) == ("* b", 0)
+    assert "Cargo.toml: expected version" in notes("99.0.0").stderr
+    changes.write_text(f"## {version}\n\n## 0.0.1\n\n* c\n")
+    assert f"expected a section ## {version} with notes" in notes(version).stderr
+    assert notes(version).returncode == 1
 
 
 @pytest.mark.parametrize(

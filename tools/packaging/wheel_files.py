@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from platform import machine as host_machine
 
 import maturin
 from sbom import bill
@@ -98,8 +99,9 @@ def version() -> str:
 
 
 def stripped(content: bytes) -> bytes:
-    """A program or library without symbols and line tables, where there is a `strip`."""
-    if shutil.which("strip") is None:
+    """Returns a program or library without symbols and line tables, where there is a `strip` for
+    its machine."""
+    if shutil.which("strip") is None or elf_machine(content) != host_machine():
         return content
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
@@ -228,9 +230,14 @@ def platform(contents: Contents) -> str:
 
 def machine(contents: Contents) -> str:
     """Returns the machine that the binaries of a wheel run on."""
-    heads = [content[:20] for content, _ in contents.files.values() if content[:4] == b"\x7fELF"]
-    (number,) = {int.from_bytes(head[18:20], "little") for head in heads}
-    return MACHINES[number]
+    binaries = [content for content, _ in contents.files.values() if content[:4] == b"\x7fELF"]
+    (found,) = set(map(elf_machine, binaries))
+    return found
+
+
+def elf_machine(binary: bytes) -> str:
+    """Returns the machine that a program or library runs on."""
+    return MACHINES[int.from_bytes(binary[18:20], "little")]
 
 
 def workloads(out: Path) -> Path:
