@@ -16,6 +16,7 @@ from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
+from halfwink.cli.main import build, commands
 from halfwink.models.segregation import SegregationSweep
 from halfwink.report.charts import axis_title, savings, study_plot
 from halfwink.report.figures import (
@@ -346,6 +347,26 @@ def test_a_command_draws_a_figure_and_prints_its_caption(tmp_path: Path, halfwin
     again = halfwink("report", "out", "--plot", "again.svg", "--style", "dark")
     assert again.status == 0, again.err
     assert 'fill="#16191f"' in (tmp_path / "again.svg").read_text()
+
+
+def test_every_command_that_keeps_results_draws_figures():
+    options = {
+        " ".join(path): {
+            name for argument in app.assemble_argument_collection() for name in argument.names
+        }
+        for path, app in commands(build())
+    }
+    kept = {name for name, found in options.items() if {"--out", "--fresh"} <= found}
+    assert {"compare", "run", "router", "hybrid", "storage simulate"} <= kept
+    assert {name for name in kept if not {"--plot", "--style", "--width"} <= options[name]} == set()
+
+
+def test_a_command_of_one_world_draws_its_figure(tmp_path: Path, halfwink: Any):
+    words = ("router", "ipv4@5", "-t", "polling,napi", "-o", "out", "--plot", "figure.svg")
+    done = halfwink(*words)
+    assert done.status == 0, done.err
+    assert "caption: Energy for a unit of work" in done.err
+    assert "</svg>" in (tmp_path / "figure.svg").read_text()
 
 
 @pytest.mark.parametrize(

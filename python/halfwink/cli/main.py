@@ -83,7 +83,6 @@ MOVED = {
         "--depth": "`--set depth=N`",
         "--rate": "`--set rate_kiops=K` (thousands a second)",
         "--ios": "`--set ios=N --set warm_up=N`",
-        "--plot": "`-o DIR`, then `halfwink report DIR --plot FILE.pdf`,",
     },
     "router": MOVED_EVERYWHERE | {"--app": "the workload itself, as `ipsec@30`"},
 }
