@@ -295,6 +295,19 @@ def test_a_caption_of_many_workloads_names_the_first_and_the_last():
     assert "20 workloads (count@1 to count@20) on m." in caption
 
 
+def test_no_point_of_savings_lies_on_the_frame():
+    chip = results(
+        "chip", {"always-on": (100.0, 10.0), "tap": (101.0, 10.0), "oracle": (90.0, 10.0)}
+    )
+    no_waits = chip.runs.with_columns(latency_p99_us=pl.lit(None, pl.Float64))
+    figure = figure_of(replace(chip, tables={"run": no_waits}))
+    graph = scene(specification(figure, STYLES["paper"], WIDTHS["column"]))
+    lowest = max(box[3] for kind, _, box in marks(graph) if kind == "mark")
+    # The axis below has the one number of a slowdown that all have.
+    number = max(box[1] for kind, text, box in marks(graph) if kind == "text" and text == "0")
+    assert lowest + 10 < number
+
+
 def test_throughput_by_issuers_is_one_panel():
     rows = [(n, 1000.0 * n * speed, name) for name, speed in (("a", 1), ("b", 2)) for n in (1, 2)]
     table = pl.DataFrame(rows, ["issuers", "iops", "technique"], orient="row").with_columns(

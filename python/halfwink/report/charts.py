@@ -106,7 +106,8 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
             scale=SLOWDOWN,
             axis=AXIS,
         ),
-        y=alt.Y(f"{saving}:Q", title=title),
+        # The least and the most saving keep off the frame.
+        y=alt.Y(f"{saving}:Q", title=title, scale=alt.Scale(nice=False, padding=14)),
         color=alt.Color(
             "technique:N", scale=technique_scale(results, baseline=False), title="technique"
         ),
