@@ -20,7 +20,7 @@ LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon live-circuits delegate pr
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
-PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py tools/man_pages.py
+PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py tools/man_pages.py tools/figure_font.py
 
 .PHONY: help setup live demo test test-full docs bench tables scores wheels cross check fmt clean
 
@@ -31,7 +31,7 @@ help:
 	@echo "make live       the programs of 'halfwink live'"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
-	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28)"
+	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28; WHAT='--machine aarch64 base')"
 	@echo "make cross      compiles for Linux on ARM and for macOS"
 	@echo "make check      formatting, lints, types, floors, purity"
 	@echo "make tables     tables of techniques and scores in README and docs, from the lists"
@@ -101,7 +101,7 @@ tables: $(NATIVE)
 	@$(BIN)/python tools/technique_tables.py
 	@$(BIN)/python tools/target_tables.py
 	@$(BIN)/python tools/test_table.py
-	@$(BIN)/python tools/man_pages.py
+	@$(BIN)/python tools/man_pages.py tools/figure_font.py
 
 # targets/ours.csv, from the models, and the same tables from it.
 scores: $(NATIVE)
@@ -110,7 +110,7 @@ scores: $(NATIVE)
 # With link-time optimisation; for older systems all of it is built once more.
 wheels: $(VENV)/.tools
 	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
-	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
+	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig) $(WHAT)
 
 # Where nothing of it can run: minutes the first time.
 cross: $(VENV)/.tools
@@ -126,6 +126,7 @@ check: $(VENV)/.tools
 	$(BIN)/ruff format --check --quiet $(PYTHON)
 	$(BIN)/ruff check --quiet $(PYTHON)
 	$(BIN)/pyright
+	@! command -v typos >/dev/null || typos
 
 fmt: $(VENV)/.tools
 	cargo fmt --all

@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,23 +24,60 @@ STATUS = {
 }
 #: An entry of clap's help, as an option or an argument; its text may begin on the same line.
 ENTRY = re.compile(r" {2,6}(?P<names>[-A-Z<]\S*(?: \S+)*?)(?: {2,}(?P<text>\S.*))?$")
+#: Signs that roff would change or take as its own, and what prints them; the first one comes first.
+ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", '"': r"\(dq", "~": r"\(ti", "^": r"\(ha"}
+#: Remarks of the help of a command, and what a page has in their place: a flag or a name that is
+#: not given is off or empty.
+REMARKS = {
+    "[Default: ``False``]": "",
+    '[Default: ``""``]': "",
+    "[**Required**]": "[required]",
+    "``": "`",
+}
 #: Columns by which the text of an entry is indented at least.
 INDENT = 10
 
 
+#: An entry of the help of a command in reStructuredText: its names, and its text below them.
+COMMAND_ENTRY = re.compile(r"^``(.+)``\n((?: {4}.*\n|\n(?= {4}))*)", re.MULTILINE)
+
+
 @dataclass
 class Section:
-    """Entries under a heading of the help, each with its text."""
+    """Entries under a heading of the help, each with its text.
+
+    Attributes:
+        heading: the heading; that of an inner section keeps its case.
+        entries: paragraphs of each entry, by its names.
+        about: paragraphs before the entries.
+        inner: sections below the entries.
+    """
 
     heading: str
     entries: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    about: list[str] = field(default_factory=list[str])
+    inner: list[Section] = field(default_factory=list["Section"])
+
+    def lines(self, level: str = "SH") -> Iterator[str]:
+        """Yields lines of roff."""
+        heading = self.heading.upper() if level == "SH" else self.heading
+        yield f".{level} {roff(heading)}"
+        for number, paragraph in enumerate(self.about):
+            yield from [*([".PP"] if number else []), roff(paragraph)]
+        for names, texts in self.entries.items():
+            yield from [".TP", rf".B {roff(names)}", roff(texts[0] if texts else "")]
+            for text in texts[1:]:
+                yield from [".IP", roff(text)]
+        for section in self.inner:
+            yield from section.lines("SS")
 
 
 def roff(text: str) -> str:
     """Returns text as a line of roff; what stands in backquotes is bold."""
-    text = text.replace("\\", r"\e").replace("-", r"\-")
+    for sign, escaped in ESCAPES.items():
+        text = text.replace(sign, escaped)
     text = re.sub(r"`([^`]+)`", r"\\fB\1\\fR", text)
-    return rf"\&{text}" if text.startswith((".", "'")) else text
+    return rf"\&{text}" if text.startswith(".") else text
 
 
 def page(
@@ -62,11 +98,7 @@ def page(
     for paragraph in more:
         lines += [".PP", roff(paragraph)]
     for section in sections:
-        lines.append(f".SH {section.heading.upper()}")
-        for names, texts in section.entries.items():
-            lines += [".TP", rf".B {roff(names)}", roff(texts[0] if texts else "")]
-            for text in texts[1:]:
-                lines += [".IP", roff(text)]
+        lines += section.lines()
     return "\n".join(lines) + "\n"
 
 
@@ -113,17 +145,37 @@ def told() -> dict[str, list[str]]:
     return {status: [text] for status, text in STATUS.items()}
 
 
+def command_section(path: Sequence[str]) -> Section:
+    """Returns what the help of a command has: what it does, its arguments, options and examples."""
+    from halfwink.cli.examples import EXAMPLES
+    from halfwink.cli.main import command_of
+
+    name = " ".join(path)
+    text = command_of(path).generate_docs(output_format="rst").replace("``\n\n    ", "``\n    ")
+    told, _, listed = text.partition("::\n\n    ")[2].partition(".. contents::")
+    usage, _, about = told.partition("\n")
+    words = usage.partition(" ")[2]
+    found = Section(f"halfwink {name} {words}".rstrip())
+    found.about = [" ".join(part.split()) for part in about.strip().split("\n\n")]
+    for names, texts in COMMAND_ENTRY.findall(listed):
+        for remark, plain in REMARKS.items():
+            texts = texts.replace(remark, plain)
+        found.entries[names] = [" ".join(part.split()) for part in texts.strip().split("\n\n")]
+    for example, why in EXAMPLES[name]:
+        found.entries[f"Example: halfwink {name} {example}".rstrip()] = [why]
+    return found
+
+
 def command_page() -> str:
-    """Returns the page of the command line: every command with what it does."""
+    """Returns the page of the command line: every command with all of its help."""
     from halfwink.cli.main import build, commands
 
-    rows: dict[str, list[str]] = {}
-    for path, app in sorted(commands(build())):
-        function = app.default_command
-        about = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
-        rows[" ".join(("halfwink", *path))] = [about.replace("``", "`")]
+    paths = sorted(path for path, _ in commands(build()))
+    inner = [command_section(path) for path in paths]
+    names = [" ".join(("halfwink", *path)) for path in paths]
+    rows = {name: section.about[:1] for name, section in zip(names, inner, strict=True)}
     options = {
-        "-h, --help": ["Show this help; behind a command, the command's options and examples."],
+        "-h, --help": ["Show all commands; behind a command, its options and examples."],
         "--version": ["Show the version."],
     }
     home = ["Folder with `machines`, `workloads`, `studies` and `targets`, in place of the ones"]
@@ -132,10 +184,11 @@ def command_page() -> str:
         "halfwink",
         "Low-latency energy saving in servers: compare, reproduce, run.",
         ["halfwink COMMAND [OPTIONS]"],
-        ["`halfwink COMMAND --help` has the options and examples of a command."],
+        ["`halfwink COMMAND --help` shows the options and examples of a command."],
         [
             Section("Commands", rows),
             Section("Options", options),
+            Section("Arguments and options of commands", inner=inner),
             Section("Environment", {"HALFWINK_HOME": home}),
             Section("Exit status", {**told(), "130": ["It was ended by Ctrl-C."]}),
             Section("See also", {", ".join(f"halfwink-{n}(1)" for n in PROGRAMS): []}),

@@ -7,13 +7,15 @@
 
 Programs and the native module are built with the profile `dist`, for the glibc of this machine.
 ``--profile release`` takes what `make setup` has built. With ``--zig`` they are built against glibc
-2.28, by the packages `ziglang` and `cargo-zigbuild` of PyPI.
+2.28, by the packages `ziglang` and `cargo-zigbuild` of PyPI. ``--zig --machine aarch64 base``
+makes the base wheel for Linux on ARM.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +25,6 @@ sys.path.insert(0, str(Path(__file__).parent / "packaging"))
 import wheel_files as files
 
 GLIBC = "2.28"
-TARGET = "x86_64-unknown-linux-gnu"
-CRATES = ("py-live", "daemon", "delegate", "preheat-preload", "live-wasm", "live-circuits")
 FEATURE = "halfwink-py/extension-module"
 KINDS = ("base", "workloads", "live", "capture", "sdist")
 #: What the base wheel must stay under.
@@ -38,15 +38,19 @@ def run(*words: str | Path) -> None:
     subprocess.run(words, check=True, cwd=files.ROOT, env=environment)
 
 
-def built(profile: str, *, zig: bool, live: bool) -> Path:
+def built(profile: str, machine: str, *, zig: bool, live: bool) -> Path:
     """Builds the native module, and the live programs if wanted; returns the folder they are in."""
-    packages = ("py", *CRATES) if live else ("py",)
-    chosen = [word for crate in packages for word in ("-p", f"halfwink-{crate}")]
-    how = ["zigbuild", "--target", f"{TARGET}.{GLIBC}"] if zig else ["build"]
+    packages = (*files.CRATES, *files.LIVE_CRATES) if live else files.CRATES
+    chosen = [word for crate in packages for word in ("-p", crate)]
+    triple = f"{machine}-unknown-linux-gnu"
+    how = ["zigbuild", "--target", f"{triple}.{GLIBC}"] if zig else ["build"]
+    if machine != platform.machine():
+        # No `strip` of this machine reads what it builds for another one.
+        how += ["--config", f'profile.{profile}.strip="symbols"']
     options = ("--profile", profile, "--locked", "--quiet", "--features", FEATURE)
     run("cargo", *how, *options, *chosen)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or files.ROOT / "target")
-    return (target / TARGET if zig else target) / profile
+    return (target / triple if zig else target) / profile
 
 
 def main() -> int:
@@ -54,17 +58,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--out", type=Path, default=files.ROOT / "dist")
     parser.add_argument("--zig", action="store_true", help="for glibc 2.28")
+    machines = sorted(files.MACHINES.values())
+    parser.add_argument("--machine", choices=machines, default=platform.machine())
     parser.add_argument("--profile", default="dist", help="of Cargo; dist unless said otherwise")
     parser.add_argument("kinds", nargs="*", help=f"of: {', '.join(KINDS)}; all")
     asked = parser.parse_args()
     kinds = asked.kinds or KINDS
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"{', '.join(sorted(unknown))}: expected {', '.join(KINDS)}")
+    if asked.machine != platform.machine() and (not asked.zig or {*kinds} != {"base"}):
+        parser.error(f"--machine {asked.machine}: expected --zig, and base alone")
     out = files.fresh(asked.out)
     # Where maturin is, which writes the metadata.
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     if {"base", "live"} & set(kinds):
-        folder = built(asked.profile, zig=asked.zig, live="live" in kinds)
+        folder = built(asked.profile, asked.machine, zig=asked.zig, live="live" in kinds)
         if "base" in kinds:
             files.base(out, folder / "lib_core.so")
         if "live" in kinds:

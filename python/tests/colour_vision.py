@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
+from typing import Any
 
 #: Machado, Oliveira, Fernandes, "A physiologically-based model for simulation of color vision
 #: deficiency", IEEE TVCG 15(6), 2009: matrices of severity 1.0, over linear RGB.
@@ -99,3 +100,23 @@ def contrast(one: str, two: str) -> float:
     """Ratio of luminances as WCAG has it, 1 to 21."""
     low, high = sorted(_times(XYZ, linear(colour))[1] for colour in (one, two))
     return (high + 0.05) / (low + 0.05)
+
+
+def colour_alone(part: Any) -> list[str]:
+    """Returns marks and fields of points and lines that a chart tells apart by colour alone: no
+    shape, no dash and no place says the same. The points on a dashed line are told by the line."""
+    if isinstance(part, list):
+        return [found for inner in part for found in colour_alone(inner)]
+    if not isinstance(part, dict):
+        return []
+    found: list[str] = []
+    mark, encoding = part.get("mark"), part.get("encoding", {})
+    kind = mark.get("type") if isinstance(mark, dict) else mark
+    colour = encoding.get("color", {})
+    is_seen = not isinstance(mark, dict) or mark.get("opacity") != 0
+    if is_seen and kind in ("point", "line") and colour.get("type") in ("nominal", "ordinal"):
+        others = [c.get("field") for n, c in encoding.items() if n not in ("color", "tooltip")]
+        has_shape = isinstance(mark, dict) and "shape" in mark
+        found += [] if colour["field"] in others or has_shape else [f"{kind}: {colour['field']}"]
+    inner = (value for name, value in part.items() if name not in ("datasets", "encoding"))
+    return found + [one for value in inner for one in colour_alone(value)]

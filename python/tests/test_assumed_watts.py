@@ -149,7 +149,7 @@ def test_a_machine_whose_watts_are_assumed_shows_no_joules(halfwink: Any, tmp_pa
     assert not AMOUNTS.search(done.out), done.out
     page = (tmp_path / "out/report.html").read_text()
     assert "energy per request (% of baseline), modelled" in page, "the axis of the chart"
-    page = page.partition('<div class="note">')[2].partition("<h2>Methods")[0]
+    page = page.partition('<div class="note">')[2].partition('<h2 id="methods">')[0]
     shown = re.sub(r"<script.*?</script>|<[^>]*>", " ", page, flags=re.DOTALL)
     assert not AMOUNTS.search(shown), AMOUNTS.search(shown)
     assert "% of the baseline's energy" in unescape(shown)

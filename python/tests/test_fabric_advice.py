@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from colour_vision import colour_alone
 from conftest import Halfwink
 
 from halfwink.models import circuit_advice
@@ -88,6 +89,7 @@ def test_sensitivity_moves_what_it_should() -> None:
 
 def test_charts_show_the_front(tmp_path: Path) -> None:
     found = circuit_advice("permutation", techniques=["packet-switch", "rotor"], set=SMALL)
+    assert colour_alone(found.chart().to_dict()) == []
     drawn = str(found.chart().to_dict())
     assert "packet-switch" in drawn
     assert "J/GB" in drawn

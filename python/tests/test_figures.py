@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from browser import probed
+from colour_vision import colour_alone
 from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
-from halfwink.report.charts import axis_title, study_plot
+from halfwink.cli.main import build, commands
+from halfwink.models.segregation import SegregationSweep
+from halfwink.report.charts import axis_title, savings, study_plot
 from halfwink.report.figures import (
+    BARS,
     POINTS,
     STYLES,
     WIDTHS,
@@ -23,6 +30,9 @@ from halfwink.report.figures import (
     scene,
     specification,
 )
+from halfwink.report.segregation_charts import ROUTES, split_and_ranks
+from halfwink.report.tradeoff_chart import tradeoff
+from halfwink.results.results import Results
 
 Box = tuple[float, float, float, float]
 #: Width of a letter by the size of its font: a mean of the sans-serif fonts.
@@ -35,6 +45,15 @@ FEW = {"always-on": (626.9, 33.7), "hybrid": (497.5, 43.8), "hal": (493.7, 158.3
 
 def spread() -> Any:
     return results("server", FEW, workload="count")
+
+
+def two() -> Any:
+    found = spread()
+    tables = {
+        name: pl.concat([table, table.with_columns(workload=pl.lit("other"))])
+        for name, table in found.tables.items()
+    }
+    return replace(found, tables=tables)
 
 
 def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
@@ -59,7 +78,8 @@ def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
         lines = item["text"] if isinstance(item["text"], list) else [item["text"]]
         wide, high = LETTER * size * max(map(len, map(str, lines))), size * len(lines)
         across = {"center": wide / 2, "right": wide}.get(item.get("align", "left"), 0.0)
-        up = {"middle": high / 2, "top": 0.0, "line-top": 0.0}.get(item.get("baseline", ""), high)
+        # The first line stands at its place; others follow below it.
+        up = {"middle": size / 2, "top": 0.0, "line-top": 0.0}.get(item.get("baseline", ""), size)
         left, top = -across + item.get("dx", 0.0), -up + item.get("dy", 0.0)
         if item.get("angle"):
             return x + top, y - left - wide, x + top + high, y - left
@@ -98,8 +118,8 @@ def faults(graph: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("style", ["paper", "dark"])
-@pytest.mark.parametrize("made", [crowded, spread])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("made", [crowded, spread, two])
 def test_a_figure_has_its_width_and_no_label_over_another(made: Any, style: str, width: str):
     wide = WIDTHS[width]
     graph = scene(specification(figure_of(made()), STYLES[style], wide))
@@ -178,6 +198,44 @@ def test_the_front_and_the_winner_are_marked():
     assert {row["technique"] for row in rows if row["on_front"]} == set(FEW)
 
 
+def plotted(mark: str, colour: str) -> Any:
+    plot = {"title": "waits", "mark": mark, "x": "latency_p99_us", "y": "energy_j"}
+    return study_plot(
+        results("server", FEW, workload="count"), plot | {"color": colour, "panel": None}
+    )
+
+
+def split() -> Any:
+    rows = [(r, n, float(n), n) for r in ROUTES for n in (1, 2)]
+    columns = ["route", "kernel_ways", "equal_gain_pct", "mpki"]
+    table = pl.DataFrame(rows, columns, orient="row").with_columns(
+        scheme=pl.lit("way-partition"), look_up=pl.lit("parallel"), gain_pct="equal_gain_pct"
+    )
+    return split_and_ranks(SegregationSweep(table, pl.DataFrame(), pl.DataFrame()))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: tradeoff(crowded()),
+        lambda: savings(spread()),
+        lambda: plotted("point", "technique"),
+        lambda: plotted("line", "technique"),
+        lambda: plotted("point", "machine"),
+        lambda: plotted("line", "machine"),
+        split,
+    ],
+)
+def test_no_chart_tells_points_or_lines_apart_by_colour_alone(made: Any):
+    assert colour_alone(made().to_dict()) == []
+
+
+def test_points_that_differ_in_colour_alone_are_found():
+    drawn = plotted("point", "technique").to_dict()
+    del drawn["encoding"]["shape"]
+    assert colour_alone({"layer": [drawn]}) == ["point: technique"]
+
+
 @pytest.fixture(scope="module")
 def figure() -> Figure:
     return figure_of(spread())
@@ -197,6 +255,85 @@ def test_an_svg_has_a_size_in_millimetres(figure: Figure, tmp_path: Path):
     save_figure(figure, path, "paper", "page")
     (wide,) = re.findall(r'^<svg [^>]*\bwidth="([\d.]+)mm"', path.read_text())
     assert float(wide) == pytest.approx(174, abs=0.6)
+
+
+#: Loads the fonts of a page, and shows their families with the width of a word in the first.
+FONTS = """
+<script>
+ready.then(() => Promise.all([...document.fonts].map((face) => face.load()))).then((faces) => {
+  const texts = [...document.querySelectorAll("svg text")];
+  const word = texts.find((text) => text.textContent === "technique");
+  show({
+    loaded: faces.map((face) => [face.family.replaceAll('"', ""), face.status]),
+    asked: texts.map((text) => text.getAttribute("font-family").split(",")[0]),
+    wide: word.getComputedTextLength() / parseFloat(word.getAttribute("font-size")),
+  });
+}).catch((error) => show({failed: String(error)}));
+</script>
+"""
+#: Advance widths of Helvetica's letters, in thousandths of the size: Adobe's font metrics.
+ADVANCES = {"c": 500, "e": 556, "h": 556, "i": 222, "n": 556, "q": 556, "t": 278, "u": 556}
+
+
+@pytest.mark.browser
+def test_an_svg_brings_its_font_to_a_browser(figure: Figure, tmp_path: Path):
+    path = tmp_path / "figure.svg"
+    save_figure(figure, path)
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html><body>{path.read_text()}</body>")
+    found = probed(page, FONTS, tmp_path / "browser")
+    assert found["loaded"] == [["Liberation Sans", "loaded"]]
+    assert set(found["asked"]) == {"Liberation Sans"}
+    expected = sum(ADVANCES[letter] for letter in "technique") / 1000
+    assert found["wide"] == pytest.approx(expected, rel=0.01)
+
+
+def test_a_caption_of_many_workloads_names_the_first_and_the_last():
+    found = spread()
+    many = [found.tables["run"].with_columns(workload=pl.lit(f"count@{n}")) for n in range(1, 21)]
+    caption = figure_of(replace(found, tables={"run": pl.concat(many)})).caption
+    assert "20 workloads (count@1 to count@20) on m." in caption
+
+
+def test_no_point_of_savings_lies_on_the_frame():
+    chip = results(
+        "chip", {"always-on": (100.0, 10.0), "tap": (101.0, 10.0), "oracle": (90.0, 10.0)}
+    )
+    no_waits = chip.runs.with_columns(latency_p99_us=pl.lit(None, pl.Float64))
+    figure = figure_of(replace(chip, tables={"run": no_waits}))
+    graph = scene(specification(figure, STYLES["paper"], WIDTHS["column"]))
+    lowest = max(box[3] for kind, _, box in marks(graph) if kind == "mark")
+    # The axis below has the one number of a slowdown that all have.
+    number = max(box[1] for kind, text, box in marks(graph) if kind == "text" and text == "0")
+    assert lowest + 10 < number
+
+
+def test_throughput_by_issuers_is_one_panel():
+    rows = [(n, 1000.0 * n * speed, name) for name, speed in (("a", 1), ("b", 2)) for n in (1, 2)]
+    table = pl.DataFrame(rows, ["issuers", "iops", "technique"], orient="row").with_columns(
+        workload=pl.format("random-read@{}", "issuers"),
+        machine=pl.lit("m"),
+        set=pl.lit(""),
+        driver_cpus=pl.lit(1.0),
+        driver_us_per_io=pl.lit(1.0),
+        socket_full_at=pl.lit(2),
+    )
+    peaks = {"run": table, "peaks": table}
+    figure = figure_of(Results("storage", peaks, "a"))
+    assert figure.caption.startswith("Throughput by the CPUs that issue.")
+    spec = specification(figure, STYLES["paper"], WIDTHS["column"])
+    assert spec["layer"][1]["encoding"]["strokeDash"]["field"] == "technique"
+    assert faults(scene(spec)) == []
+
+
+def test_a_caption_names_bars_only_where_the_chart_has_them():
+    limits = {"latency_p99_low_us": 30.0, "latency_p99_high_us": 200.0}
+    assert BARS in figure_of(results("server", FEW, workload="count", **limits)).caption
+    chip = results("chip", FEW, **limits)
+    no_waits = chip.runs.with_columns(latency_p99_us=pl.lit(None, pl.Float64))
+    caption = figure_of(replace(chip, tables=chip.tables | {"run": no_waits})).caption
+    assert caption.startswith("Energy saved against slowdown")
+    assert BARS not in caption
 
 
 def test_what_cannot_be_drawn_is_said_before_anything_is_played(tmp_path: Path, halfwink: Any):
@@ -223,6 +360,26 @@ def test_a_command_draws_a_figure_and_prints_its_caption(tmp_path: Path, halfwin
     again = halfwink("report", "out", "--plot", "again.svg", "--style", "dark")
     assert again.status == 0, again.err
     assert 'fill="#16191f"' in (tmp_path / "again.svg").read_text()
+
+
+def test_every_command_that_keeps_results_draws_figures():
+    options = {
+        " ".join(path): {
+            name for argument in app.assemble_argument_collection() for name in argument.names
+        }
+        for path, app in commands(build())
+    }
+    kept = {name for name, found in options.items() if {"--out", "--fresh"} <= found}
+    assert {"compare", "run", "router", "hybrid", "storage simulate"} <= kept
+    assert {name for name in kept if not {"--plot", "--style", "--width"} <= options[name]} == set()
+
+
+def test_a_command_of_one_world_draws_its_figure(tmp_path: Path, halfwink: Any):
+    words = ("router", "ipv4@5", "-t", "polling,napi", "-o", "out", "--plot", "figure.svg")
+    done = halfwink(*words)
+    assert done.status == 0, done.err
+    assert "caption: Energy for a unit of work" in done.err
+    assert "</svg>" in (tmp_path / "figure.svg").read_text()
 
 
 @pytest.mark.parametrize(

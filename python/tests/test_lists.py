@@ -14,7 +14,9 @@ from rich.console import Console
 
 import halfwink as hw
 from halfwink.cli.console import print_listing
+from halfwink.cli.examples import EXAMPLES
 from halfwink.cli.lists import _LISTINGS, _text
+from halfwink.cli.main import build, command_of, commands
 from halfwink.library import root
 
 
@@ -51,10 +53,37 @@ def test_each_option_of_a_program_stands_in_its_manual_page():
         assert len(options) >= 2
         plain = page.read_text().replace("\\-", "-")
         assert not {name for name in options if name not in plain}, page.name
-        if shutil.which("groff") is not None:
-            checked = ["groff", "-man", "-ww", "-z", page]
-            done = subprocess.run(checked, capture_output=True, text=True, check=False)
-            assert (done.returncode, done.stderr) == (0, ""), page.name
+        # Pages have no date, so that two builds are the same.
+        for checked in (["groff", "-man", "-ww", "-z"], ["mandoc", "-T", "lint", "-W", "error"]):
+            if shutil.which(checked[0]) is None:
+                continue
+            done = subprocess.run([*checked, page], capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stdout + done.stderr) == (0, ""), page.name
+
+
+def test_each_argument_of_a_command_stands_in_its_section_of_the_manual_page():
+    escapes = {r"\-": "-", r"\(aq": "'", r"\(dq": '"', r"\(ti": "~"}
+    text = (root() / "docs/man/halfwink.1").read_text()
+    for escaped, plain in escapes.items():
+        text = text.replace(escaped, plain)
+    sections = dict(
+        part.split("\n", 1)
+        for part in re.split(r"^\.S[SH] ", text.partition(".SH ARGUMENTS")[2], flags=re.MULTILINE)
+        if part.startswith("halfwink ")
+    )
+    by_command = {re.split(r" (?=[A-Z\[-])", head)[0]: body for head, body in sections.items()}
+    paths = [path for path, _ in commands(build())]
+    assert set(by_command) == {" ".join(("halfwink", *path)) for path in paths}
+    for path in paths:
+        app, name = command_of(path), " ".join(path)
+        entries = re.findall(r"^\.TP\n\.B (.+)\n(.*)", by_command[f"halfwink {name}"], re.MULTILINE)
+        known = {word for names, _ in entries for word in re.split(", | ", names)}
+        for argument in app.assemble_argument_collection(parse_docstring=True):
+            if argument.show:
+                assert set(argument.names) <= known, (name, argument.names)
+        examples = [names.removeprefix(f"Example: halfwink {name}").strip() for names, _ in entries]
+        assert examples[-len(EXAMPLES[name]) :] == [words for words, _ in EXAMPLES[name]]
+        assert all(about for _, about in entries), name
 
 
 def test_a_manual_page_is_read_from_help_of_both_forms():

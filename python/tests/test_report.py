@@ -33,6 +33,16 @@ def test_the_report_is_one_file_that_fetches_nothing(report: Path):
     assert "fetch(" not in text.split("const specs")[1]
 
 
+def test_each_section_has_an_id_and_a_link_to_itself(report: Path):
+    page = report.read_text().partition("<script>")[0]
+    ids = re.findall(r'<h2 id="([^"]+)"><a href="#([^"]+)">', page)
+    assert len(ids) == page.count("<h2") > 8
+    assert all(own == link for own, link in ids)
+    everything = re.findall(r'\bid="([^"]+)"', page)
+    assert len(everything) == len(set(everything))
+    assert {"verdict", "saved-against-slowed-down", "the-ledger", "methods"} <= set(everything)
+
+
 def test_every_figure_says_modelled_or_measured(report: Path):
     text = report.read_text()
     assert "Nothing was metered" in text

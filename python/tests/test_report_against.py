@@ -115,10 +115,10 @@ def test_the_command_prints_the_change_and_draws_it(halfwink: Halfwink, tmp_path
     assert done.out.startswith("The winner is the same everywhere. Changes: energy of a unit")
     assert re.search(r"hybrid-all \(winner\) .* mJ/request .* mJ/request", done.out)
     page = (tmp_path / "new/report.html").read_text()
-    assert '<section id="against">' in page
+    assert '<h2 id="against">' in page
     assert "The seeds differ." in page
     halfwink("report", "new")
-    assert '<section id="against">' not in (tmp_path / "new/report.html").read_text()
+    assert '<h2 id="against">' not in (tmp_path / "new/report.html").read_text()
 
 
 @pytest.mark.parametrize(

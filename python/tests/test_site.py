@@ -16,6 +16,7 @@ from conftest import lacking, need
 import halfwink as hw
 from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
+from halfwink.cli.main import command_of
 from halfwink.exports import SUBJECTS
 from halfwink.new_policy import families
 
@@ -108,6 +109,8 @@ def test_each_command_has_a_page_with_its_options_and_examples(pages: Path):
         assert "\n**" not in text, name
         for example, _ in EXAMPLES[name]:
             assert f"halfwink {name} {example}".rstrip() in text
+        told = command_of(name.split()).help.partition("Parameters\n")[0]
+        assert " ".join(told.split()) in " ".join(text.split()), name
     text = (pages / "docs/reference/cli/compare.md").read_text()
     assert "`--machine, -m STR`\n:   Machine, with a number of cores" in text
     assert f"- compare: {reference.CLI}/compare.md\n" in (pages / "mkdocs.yml").read_text()

@@ -143,7 +143,7 @@ def test_the_request_queue_is_what_drops() -> None:
         (("--issuers", "1..20"), "write `--load 1..20` now"),
         (("--through=queue",), "write `--set through=NAME` now"),
         (("--rate", "5"), "write `--set rate_kiops=K`"),
-        (("--plot", "a.html"), "then `halfwink report DIR --plot FILE.pdf`, now"),
+        (("--plot", "a.html"), "a.html: expected a name that ends in .pdf, .svg, .png"),
     ],
 )
 def test_mistakes_are_one_line(halfwink: Halfwink, words: tuple[str, ...], said: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import platform
 import re
 import resource
 import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,6 +219,61 @@ def test_manual_pages_stand_beside_their_programs(installed: Installed, wheels: 
         names = [Path(name) for name in archive.namelist()]
     programs = {path.name for path in names if path.parent.name == "scripts"}
     assert {path.stem for path in names if path.parent.name == "man1"} == programs
+
+
+def test_a_wheel_for_another_machine_is_the_base_wheel_alone() -> None:
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    for words in (["base"], ["--zig"], ["--zig", "base", "live"]):
+        script = [sys.executable, MADE_BY, "--machine", other, *words]
+        done = subprocess.run(script, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"--machine {other}: expected --zig, and base alone" in done.stderr
+
+
+def test_notes_of_a_release_are_its_section_of_the_changes(tmp_path: Path) -> None:
+    for name in ("tools/release_notes.sh", "Cargo.toml", "CHANGELOG.md"):
+        copied = tmp_path / name
+        copied.parent.mkdir(exist_ok=True)
+        copied.write_bytes((ROOT / name).read_bytes())
+
+    def notes(version: str) -> subprocess.CompletedProcess[str]:
+        script = ["sh", tmp_path / "tools/release_notes.sh", version]
+        return subprocess.run(script, capture_output=True, text=True, check=False)
+
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text(
+        f"# Changes\n\n## Unreleased\n\n* a\n\n## {version}\n\n* b\n\n## 0.0.1\n\n* c\n"
+    )
+    assert (notes(version).stdout.strip(), notes(version).returncode) == ("* b", 0)
+    assert "Cargo.toml: expected version" in notes("99.0.0").stderr
+    changes.write_text(f"## {version}\n\n## 0.0.1\n\n* c\n")
+    assert f"expected a section ## {version} with notes" in notes(version).stderr
+    assert notes(version).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "crate", "own"),
+    [("halfwink", "pyo3", "halfwink-py"), ("halfwink-live", "rustls", "halfwink-daemon")],
+)
+def test_a_wheel_names_the_crates_in_it(wheels: Path, part: str, crate: str, own: str) -> None:
+    (wheel,) = wheels.glob(f"{part.replace('-', '_')}-0*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (place,) = [name for name in archive.namelist() if "/sboms/" in name]
+        found = json.loads(archive.read(place))
+    assert place.endswith(f".dist-info/sboms/{part}.cdx.json")
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.5")
+    parts = {one["name"]: one for one in found["components"]}
+    # Tests alone use the last one.
+    assert {crate, own} <= set(parts)
+    assert "proptest" not in parts
+    locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    sums = {one.get("checksum") for one in locked}
+    assert {one["hashes"][0]["content"] for one in parts.values() if "purl" in one} <= sums
+    assert "purl" not in parts[own]
+    references = {one["bom-ref"] for one in found["components"]}
+    for one in found["dependencies"]:
+        assert set(one["dependsOn"]) <= references
 
 
 def test_help_imports_no_data_frames(installed: Installed) -> None:

@@ -86,7 +86,7 @@ def test_a_report_draws_what_its_world_has(world: str, halfwink: Halfwink, tmp_p
 
 
 def _headings(page: Path) -> list[str]:
-    return re.findall(r"<h2>(.*?)</h2>", page.read_text())
+    return re.findall(r"<h2 id=[^>]*><a [^>]*>(.*?)</a></h2>", page.read_text())
 
 
 def start(study: Path, folder: Path) -> subprocess.Popen[str]:

@@ -14,11 +14,13 @@ import subprocess
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from platform import machine as host_machine
 
 import maturin
+from sbom import bill
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = "halfwink/data"
@@ -37,6 +39,12 @@ FOLDERS = (
 MORE = ("workloads/prototype", "workloads/README.md", "workloads/worldcup98-1998-06-30.csv")
 LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so", "libhalfwink_wasm.so")
 PROGRAMS = tuple(f"halfwink-{name}" for name in ("router", "steer", "circuits", "block", "preheat"))
+#: Crates of the workspace that are compiled into the base wheel, and into that of live programs.
+CRATES = ("halfwink-py",)
+_LIVE = ("py-live", "daemon", "delegate", "preheat-preload", "live-wasm", "live-circuits")
+LIVE_CRATES = tuple(f"halfwink-{name}" for name in _LIVE)
+#: Machines by their number in the head of an ELF file.
+MACHINES = {62: "x86_64", 183: "aarch64"}
 LICENSES = ("LICENSE-MIT", "LICENSE-APACHE")
 #: Zip's first day: two builds of the same files are the same wheel.
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -89,8 +97,9 @@ def version() -> str:
 
 
 def stripped(content: bytes) -> bytes:
-    """A program or library without symbols and line tables, where there is a `strip`."""
-    if shutil.which("strip") is None:
+    """Returns a program or library without symbols and line tables, where there is a `strip` for
+    its machine."""
+    if shutil.which("strip") is None or elf_machine(content) != host_machine():
         return content
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
@@ -144,6 +153,12 @@ def add_pages(contents: Contents, info: str, *programs: str) -> None:
         contents.add(f"{folder}/{name}.1", (ROOT / f"docs/man/{name}.1").read_bytes())
 
 
+def add_bill(contents: Contents, info: str, name: str, crates: Sequence[str]) -> None:
+    """Adds the bill of materials of the crates that are compiled into a wheel."""
+    target = f"{machine(contents)}-unknown-linux-gnu"
+    contents.add(f"{info}/sboms/{name}.cdx.json", bill(name, version(), crates, target))
+
+
 def base(out: Path, module: Path) -> Path:
     """Writes the base wheel of this clone around a native module that was built already."""
     contents = Contents()
@@ -157,6 +172,7 @@ def base(out: Path, module: Path) -> Path:
     add_data(contents)
     info = add_metadata(contents, tag)
     add_pages(contents, info, "halfwink")
+    add_bill(contents, info, "halfwink", CRATES)
     return contents.write(out / f"{info.removesuffix('.dist-info')}-{tag}.whl", info)
 
 
@@ -207,7 +223,19 @@ def platform(contents: Contents) -> str:
         return "any"
     # PEP 600. Symbols of another library would only make it newer than it need be.
     needed = {int(minor) for b in binaries for minor in re.findall(rb"GLIBC_2\.(\d+)", b)}
-    return f"manylinux_2_{max(needed | {17})}_x86_64"
+    return f"manylinux_2_{max(needed | {17})}_{machine(contents)}"
+
+
+def machine(contents: Contents) -> str:
+    """Returns the machine that the binaries of a wheel run on."""
+    binaries = [content for content, _ in contents.files.values() if content[:4] == b"\x7fELF"]
+    (found,) = set(map(elf_machine, binaries))
+    return found
+
+
+def elf_machine(binary: bytes) -> str:
+    """Returns the machine that a program or library runs on."""
+    return MACHINES[int.from_bytes(binary[18:20], "little")]
 
 
 def workloads(out: Path) -> Path:
@@ -255,7 +283,9 @@ def live(out: Path, built: Path) -> Path:
     scripts = f"halfwink_live-{version()}.data/scripts"
     for name in PROGRAMS:
         contents.add(f"{scripts}/{name}", stripped((built / name).read_bytes()), runs=True)
-    add_pages(contents, f"halfwink_live-{version()}.dist-info", *PROGRAMS)
+    info = f"halfwink_live-{version()}.dist-info"
+    add_pages(contents, info, *PROGRAMS)
+    add_bill(contents, info, "halfwink-live", LIVE_CRATES)
     return addition(
         "live",
         "Programs, preload libraries and native module of `halfwink live`",

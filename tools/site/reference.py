@@ -14,7 +14,7 @@ from typing import Any
 import halfwink as hw
 from halfwink import schemas
 from halfwink.cli.examples import EXAMPLES
-from halfwink.cli.main import build, commands
+from halfwink.cli.main import build, command_of, commands
 from halfwink.exports import SUBJECTS
 from halfwink.new_policy import families
 
@@ -42,9 +42,9 @@ def command_places() -> list[tuple[str, str]]:
 def command_pages() -> Iterator[tuple[str, str]]:
     """Yields a page for each command, and one that lists them."""
     rows: list[str] = []
-    for path, app in sorted(commands(build())):
+    for path, _ in sorted(commands(build())):
         name, place = " ".join(path), "-".join(path)
-        text = app.generate_docs(output_format="markdown")
+        text = command_of(path).generate_docs(output_format="markdown")
         about = _section(text, "```\n", "**").split("\n\n")[0].replace("\n", " ").strip()
         rows.append(f"| [`{name}`](cli/{place}.md) | {about} |")
         yield f"{CLI}/{place}.md", command_page(name, text)

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.bed.day import Day
-from halfwink.report.palette import TECHNIQUES
+from halfwink.report.palette import DASHES, TECHNIQUES
 
 #: Rows of the chart: column, title, scale.
 PANELS = (
@@ -32,6 +32,7 @@ def _panel(slots: pl.DataFrame, column: str, title: str, scale: str) -> alt.Char
         for side in sides
     ] or [slots.select("second", pl.col(column).alias("value"), pl.lit("offered").alias("of"))]
     colours = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
+    dashes = alt.Scale(domain=list(COLOURS), range=[list(dash) for dash in DASHES[: len(COLOURS)]])
     last = column == PANELS[-1][0]
     return (
         alt.Chart(pl.concat(parts))
@@ -40,6 +41,7 @@ def _panel(slots: pl.DataFrame, column: str, title: str, scale: str) -> alt.Char
             x=alt.X("second:Q", title="seconds" if last else None, axis=alt.Axis(labels=last)),
             y=alt.Y("value:Q", title=title, scale=_scale(column, scale)),
             color=alt.Color("of:N", scale=colours, title=None),
+            strokeDash=alt.StrokeDash("of:N", scale=dashes, title=None),
         )
         .properties(width=640, height=110)
     )

@@ -85,6 +85,7 @@ def simulate(
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
     setting: Setting = None,
     table: str | None = None,
+    figure: FigureOptions = NO_FIGURE,
     options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what hosts send, lose and draw under each schedule of circuits (modelled).
@@ -113,6 +114,7 @@ def simulate(
         machine=machine,
         setting=setting,
         table=table,
+        figure=figure,
         options=options,
     )
 

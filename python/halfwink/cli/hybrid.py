@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.cli.settings import Setting
 
 
@@ -17,6 +18,7 @@ def hybrid(
     load: Annotated[str | None, Parameter(name="--load")] = None,
     setting: Setting = None,
     table: str | None = None,
+    figure: FigureOptions = NO_FIGURE,
     options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what a hybrid server draws and delays under each technique.
@@ -56,5 +58,6 @@ def hybrid(
         load=load,
         setting=setting,
         table=table,
+        figure=figure,
         options=options,
     )

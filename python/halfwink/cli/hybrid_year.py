@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
@@ -23,6 +24,7 @@ def year(
     counts: str = COUNTS,
     load: str | None = None,
     setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
     options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what a fleet of hybrid servers draws and delays over a year of counts.
@@ -62,5 +64,6 @@ def year(
         technique=technique,
         machine=machine,
         setting=[f"{path}={value}" for path, value in values.items()],
+        figure=figure,
         options=options,
     )

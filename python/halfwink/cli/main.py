@@ -83,7 +83,6 @@ MOVED = {
         "--depth": "`--set depth=N`",
         "--rate": "`--set rate_kiops=K` (thousands a second)",
         "--ios": "`--set ios=N --set warm_up=N`",
-        "--plot": "`-o DIR`, then `halfwink report DIR --plot FILE.pdf`,",
     },
     "router": MOVED_EVERYWHERE | {"--app": "the workload itself, as `ipsec@30`"},
 }
@@ -212,6 +211,14 @@ def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
             yield from commands(inner, (*path, name))
         else:
             yield (*path, name), inner
+
+
+def command_of(path: Sequence[str]) -> App:
+    """Returns a command by its words, with all of its own help."""
+    app = build(path[0])
+    for word in path:
+        app = app[word]
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from halfwink import _core
 from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.cli.settings import Setting
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
@@ -28,6 +29,7 @@ def router(
     profile_pps: Path | None = None,
     points: Annotated[bool, Parameter(negative="")] = False,
     setting: Setting = None,
+    figure: FigureOptions = NO_FIGURE,
     options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what a software router draws, delays, loses and reorders under each technique.
@@ -65,6 +67,7 @@ def router(
         machine=machine,
         setting=setting,
         table="slots" if points else None,
+        figure=figure,
         options=options,
     )
 

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from halfwink.cli.commands import RUN_OPTIONS, Json, RunOptions, compare
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_sentences, print_tables, say
+from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.cli.settings import Setting, settings
 from halfwink.files import write_whole
 from halfwink.jobs import Job, pairs
@@ -34,6 +35,7 @@ def simulate(
     load: Annotated[str | None, Parameter(name="--load")] = None,
     setting: Setting = None,
     table: str | None = None,
+    figure: FigureOptions = NO_FIGURE,
     options: RunOptions = RUN_OPTIONS,
 ) -> int:
     """Show what techniques of completion do by the number of CPUs that issue I/Os (modelled).
@@ -71,6 +73,7 @@ def simulate(
         load=load,
         setting=setting,
         table=table,
+        figure=figure,
         options=options,
     )
 

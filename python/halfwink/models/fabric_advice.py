@@ -145,7 +145,7 @@ class CircuitAdvice:
         import altair as alt
 
         from halfwink.report.labels import FONT, labels, marks, pixels
-        from halfwink.report.palette import SHAPES, colours_of
+        from halfwink.report.palette import SHAPES, colours_of, numbers_of
 
         whole = self.runs.filter(pl.col(self.measure).is_not_null(), pl.col("ended_pct") >= 100)
         if whole.is_empty():
@@ -170,12 +170,12 @@ class CircuitAdvice:
         x = alt.X(time, title=title, scale=scale, axis=ticks)
         y = alt.Y("j_per_gb", title="J/GB (modelled)", scale=scale, axis=ticks)
         machines = whole["machine"].unique(maintain_order=True).to_list()
-        # One machine needs no legend.
-        legend = alt.Legend() if len(machines) > 1 else None
         techniques = whole["technique"].unique(maintain_order=True).to_list()
         colour_of = colours_of(techniques)
         colours = alt.Scale(domain=techniques, range=[colour_of[name] for name in techniques])
-        shapes = alt.Scale(domain=machines, range=list(SHAPES[: len(machines)]))
+        # Shapes tell machines apart, or techniques where there is one machine.
+        told, kinds = ("machine:N", machines) if len(machines) > 1 else ("technique:N", techniques)
+        shapes = [SHAPES[n] for n in numbers_of(kinds, len(SHAPES))]
         named = alt.Chart(pl.DataFrame(rows, schema=schema)).encode(x, y)
         line = alt.Chart(whole.filter("is_front")).mark_line(color="#888", strokeDash=[4, 3])
         drawn = alt.Chart(whole).mark_point(filled=True, size=70)
@@ -185,7 +185,7 @@ class CircuitAdvice:
                 x,
                 y,
                 color=alt.Color("technique:N", title=None, scale=colours),
-                shape=alt.Shape("machine:N", title=None, scale=shapes, legend=legend),
+                shape=alt.Shape(told, title=None, scale=alt.Scale(domain=kinds, range=shapes)),
             ),
             *marks(named, font),
         ).properties(width=size[0], height=size[1])

@@ -106,7 +106,8 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
             scale=SLOWDOWN,
             axis=AXIS,
         ),
-        y=alt.Y(f"{saving}:Q", title=title),
+        # The least and the most saving keep off the frame.
+        y=alt.Y(f"{saving}:Q", title=title, scale=alt.Scale(nice=False, padding=14)),
         color=alt.Color(
             "technique:N", scale=technique_scale(results, baseline=False), title="technique"
         ),
@@ -348,7 +349,10 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
         scale = technique_scale(results) if plot["color"] == "technique" else alt.Undefined
         # A line for each value, in the order of the values.
         colour = alt.Color(channel(plot["color"], "O"), scale=scale)
-        encoded = encoded.encode(color=colour.title(axis_title(plot["color"])))
+        title = axis_title(plot["color"])
+        encoded = encoded.encode(color=colour.title(title))
+        mark = _beside_colour(results, plot, channel(plot["color"], "O"))
+        encoded = encoded.encode(mark.title(title)) if mark else encoded
     if plot["panel"]:
         # A number alone does not say what it is.
         is_number = data.schema[safe[plot["panel"]]].is_numeric()
@@ -357,6 +361,21 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
         panel = alt.Facet(channel(plot["panel"]), title=None, header=header)
         return encoded.properties(width=190, height=160).facet(facet=panel, columns=4)
     return encoded.properties(width=560, height=300)
+
+
+def _beside_colour(
+    results: Results, plot: dict[str, str | None], channel: str
+) -> alt.Shape | alt.StrokeDash | None:
+    """Returns the shape of a plot's points or the dash of its lines, which tell apart what colours
+    do; bars have a place of their own."""
+    if plot["mark"] == "bar":
+        return None
+    is_line = plot["mark"] == "line"
+    if plot["color"] == "technique":
+        return technique_dash(results) if is_line else technique_shape(results)
+    if is_line:
+        return alt.StrokeDash(channel, scale=alt.Scale(range=list(DASHES)))
+    return alt.Shape(channel, scale=alt.Scale(range=list(SHAPES)))
 
 
 def order(results: Results) -> list[str]:

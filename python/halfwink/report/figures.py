@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from importlib.resources import files
 from math import inf
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -20,15 +23,17 @@ from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.tradeoff_chart import LATENCY, far_out, tradeoff
 from halfwink.results.results import Results
+from halfwink.results.saw_tooth import PEAKS
 
 #: Widths in millimetres: a column and the text of a page of two columns.
 WIDTHS = {"column": 84.0, "page": 174.0}
 #: Dots per inch of pictures in PNG.
 PPI = 600
-#: What can be drawn: text stays text, with its fonts inside in PDF.
+#: What can be drawn: text stays text, with its font inside.
 KINDS = (".pdf", ".svg", ".png")
-#: Metric-compatible families; the first comes along in PDF and PNG.
-FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+#: Metric-compatible families; the first comes along.
+FAMILY = "Liberation Sans"
+FONT = f"{FAMILY}, Arial, Helvetica, sans-serif"
 #: Points of a millimetre; a pixel of a chart is a point.
 POINTS = 72 / 25.4
 #: Height of a panel by its width; the fewest points of either, and the least share of the width
@@ -36,6 +41,8 @@ POINTS = 72 / 25.4
 ASPECT, LEAST, LEAST_SHARE = 0.62, 40, 0.5
 #: Width of a letter of names, by the size of its font.
 LETTER = 0.56
+#: Widths of a letter that two panels beside each other take at least.
+BESIDE = 42
 #: Drawings until one has the width.
 ROUNDS = 12
 
@@ -68,6 +75,8 @@ STYLES = {
 
 #: Stands in the caption of a chart that has them.
 BARS = "Bars: 95 % intervals."
+#: Workloads that a caption names, at most.
+NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -88,31 +97,32 @@ class Figure:
 
 
 def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Figure:
-    """Returns the figure that answers: the first plot of a study, else energy against latency
-    where something waits, else energy saved against slowdown."""
-    caption = _caption(results)
+    """Returns the figure that answers: the first plot of a study, else throughput by the CPUs that
+    issue, else energy against latency where something waits, else energy saved against slowdown."""
     if plots:
         plot = plots[0]
-        return Figure(
-            lambda size, _, columns: sized(charts.study_plot(results, plot), size, columns),
-            # Charts of studies have no bars.
-            f"{plot['title']}. {caption.replace(f' {BARS}', '')}",
-        )
+        chart = charts.study_plot(results, plot)
+        return _sized_figure(results, chart, f"{plot['title']}.")
+    if results.has(PEAKS):
+        text = "Throughput by the CPUs that issue. Dotted: a socket is full."
+        return _sized_figure(results, charts.by_issuers(results), text)
     if is_along_load(results):
-        return Figure(
-            lambda size, _, columns: sized(along_load(results), size, columns),
-            f"Energy against latency, and power against load. Filled: Pareto front. {caption}",
-        )
+        text = "Energy against latency, and power against load. Filled: Pareto front."
+        return _sized_figure(results, along_load(results), text)
     if results.runs[LATENCY].count() > 0:
         text = "Energy for a unit of work against the 99th percentile of latency. Dashed: Pareto "
+        text += f"front; ring: the winner.{far_out(results)}"
         return Figure(
             lambda size, font, columns: tradeoff(results, size, font, columns),
-            f"{text}front; ring: the winner.{far_out(results)} {caption}",
+            _caption(results, tradeoff(results), text),
         )
-    return Figure(
-        lambda size, _, columns: sized(charts.savings(results), size, columns),
-        f"Energy saved against slowdown, relative to {results.baseline}. {caption}",
-    )
+    text = f"Energy saved against slowdown, relative to {results.baseline}."
+    return _sized_figure(results, charts.savings(results), text)
+
+
+def _sized_figure(results: Results, chart: Any, text: str) -> Figure:
+    caption = _caption(results, chart, text)
+    return Figure(lambda size, _, columns: sized(chart, size, columns), caption)
 
 
 def of_chart(chart: Any, caption: str) -> Figure:
@@ -126,12 +136,25 @@ def modelled(caption: str) -> str:
     return f"{caption} Modelled by halfwink {_core.__version__}."
 
 
-def _caption(results: Results) -> str:
+def _caption(results: Results, chart: Any, text: str) -> str:
     runs = results.runs
-    of = ", ".join(runs["workload"].unique(maintain_order=True))
+    workloads = runs["workload"].unique(maintain_order=True).to_list()
+    of = ", ".join(workloads)
+    if len(workloads) > NAMED:
+        of = f"{len(workloads)} workloads ({workloads[0]} to {workloads[-1]})"
     on = ", ".join(runs["machine"].unique(maintain_order=True))
-    bars = f" {BARS}" if any(n.endswith("_low_us") for n in runs.columns) else ""
-    return modelled(f"{of} on {on}.{bars}")
+    bars = f" {BARS}" if _has_bars(chart.to_dict()) else ""
+    return modelled(f"{text} {of} on {on}.{bars}")
+
+
+def _has_bars(part: Any) -> bool:
+    """Returns whether a chart draws intervals: rules with two ends."""
+    if isinstance(part, list):
+        return any(map(_has_bars, part))
+    if not isinstance(part, dict):
+        return False
+    is_bar = _mark(part) == "rule" and bool({"x2", "y2"} & part.get("encoding", {}).keys())
+    return is_bar or any(_has_bars(inner) for name, inner in part.items() if name != "datasets")
 
 
 def sized(chart: Any, size: tuple[int, int], columns: int) -> alt.TopLevelMixin:
@@ -169,7 +192,7 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
     """The figure in Vega-Lite, as wide as that, up to a point: panels shrink first, then the
     legend takes more rows."""
     wide = width_mm * POINTS
-    columns = 1 if wide < 300 or figure.stretch > 1 else 2
+    columns = 1 if wide < BESIDE * style.font or figure.stretch > 1 else 2
     least = LEAST_SHARE * wide / columns / figure.stretch
     legend = 0
     panel = (wide / columns - 4 * style.font) / figure.stretch
@@ -181,7 +204,7 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         # An entry takes its name and its symbol.
         entry = max(11, LETTER * _longest(drawn) + 3)
         legend = legend or max(1, int(wide / (entry * style.font)))
-        spec = _styled(drawn, style, wide, legend)
+        spec = _styled(_broken(drawn, size, style), style, wide, legend)
         over = scene(spec)["width"] - wide
         # Too wide is worse than too narrow.
         best = min(best, (3 * over if over > 1 else -over, spec), key=lambda found: found[0])
@@ -199,6 +222,22 @@ def specification(figure: Figure, style: Style, width_mm: float) -> dict[str, An
         else:
             panel -= step
     return best[1]
+
+
+def _broken(part: Any, size: tuple[int, int], style: Style) -> Any:
+    """Returns a chart whose titles of axes have as many lines as keep them along the panel."""
+    if isinstance(part, list):
+        return [_broken(inner, size, style) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    found = {k: v if k == "datasets" else _broken(v, size, style) for k, v in part.items()}
+    for axis, length in zip("xy", size, strict=True):
+        channel = found.get(axis)
+        if isinstance(channel, dict) and isinstance(title := channel.get("title"), str):
+            letters = max(1, int(length / (LETTER * (style.font + 1))))
+            lines = wrap(title, letters, break_long_words=False)
+            found[axis] = channel | {"title": lines if len(lines) > 1 else title}
+    return found
 
 
 def _longest(spec: dict[str, Any]) -> int:
@@ -329,17 +368,22 @@ def save_figure(figure: Figure, path: Path, style: str = "paper", width: str = "
     elif path.suffix == ".png":
         path.write_bytes(vl_convert.vegalite_to_png(spec, ppi=PPI))
     else:
-        path.write_text(_in_millimetres(vl_convert.vegalite_to_svg(spec)))
+        path.write_text(_whole(vl_convert.vegalite_to_svg(spec)))
 
 
-def _in_millimetres(svg: str) -> str:
-    """A picture of points whose size programs for layout understand."""
+def _whole(svg: str) -> str:
+    """Returns a picture of points with a size that layout programs understand, and with its font.
+    A program that reads no font from a picture takes the next family, which is as wide."""
 
     def side(found: re.Match[str]) -> str:
         return f'{found[1]}="{float(found[2]) / POINTS:.2f}mm"'
 
+    font = files("halfwink.report") / "fonts/figures.woff2"
+    source = f"data:font/woff2;base64,{b64encode(font.read_bytes()).decode()}"
+    face = f"@font-face{{font-family:'{FAMILY}';src:url({source}) format('woff2')}}"
     head, end, rest = svg.partition(">")
-    return re.sub(r'\b(width|height)="([\d.]+)"', side, head) + end + rest
+    head = re.sub(r'\b(width|height)="([\d.]+)"', side, head)
+    return f"{head}{end}<style>{face}</style>{rest}"
 
 
 def check(path: Path, style: str, width: str) -> None:

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.report.labels import hover
-from halfwink.report.palette import DASHES, colours_of, numbers_of
+from halfwink.report.palette import DASHED, DASHES, colours_of, numbers_of
 from halfwink.results.published_watts import of_chart
 from halfwink.results.relate import KEYS
 from halfwink.results.results import Results
@@ -131,7 +131,7 @@ def _pair(
         "technique:N",
         title=None,
         scale=alt.Scale(domain=names, range=[colours[name] for name in names]),
-        legend=alt.Legend(orient="bottom", columns=4, labelLimit=240, symbolType="circle"),
+        legend=alt.Legend(orient="bottom", columns=4, labelLimit=240, **DASHED),
     )
     dash = alt.StrokeDash(
         "technique:N",

@@ -82,6 +82,7 @@ def write_report(
     environment = Environment(
         loader=PackageLoader("halfwink.report"), autoescape=select_autoescape(["html", "j2"])
     )
+    environment.filters["slug"] = _slug
     html = environment.get_template("report.html.j2").render(
         title=title,
         version=_core.__version__,
@@ -105,6 +106,11 @@ def write_report(
         provenance=provenance,
     )
     write_whole(path, html)
+
+
+def _slug(title: str) -> str:
+    """Returns the id of a section, from its heading."""
+    return "-".join(re.findall(r"\w+", title.lower()))
 
 
 def _groups(summary: Summary) -> list[dict[str, Any]]:

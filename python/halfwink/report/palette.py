@@ -8,6 +8,7 @@ chart tells techniques apart by colour alone: points have a shape, lines have a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 #: Techniques. Grey is the baseline's. The colours were searched for: the least distance is 14.6.
 TECHNIQUES = (
@@ -39,6 +40,8 @@ SHAPES = (
     *("triangle-down", "triangle-right"),
 )
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4])
+#: Legend of lines: strokes, long enough for their dashes.
+DASHED: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 400}
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:

@@ -8,13 +8,13 @@ import altair as alt
 import polars as pl
 
 from halfwink.report.labels import hover
-from halfwink.report.palette import TECHNIQUES
+from halfwink.report.palette import DASHED, DASHES, TECHNIQUES
 
 if TYPE_CHECKING:
     from halfwink.models.segregation import SegregationSweep
 
 ROUTES = {"both": TECHNIQUES[1], "data": TECHNIQUES[3], "instructions": TECHNIQUES[4]}
-GAIN = "gain (modelled), %"
+GAIN, HOLDS = "gain (modelled), %", "what the kernel's side holds"
 
 
 def split_and_ranks(found: SegregationSweep) -> alt.VConcatChart:
@@ -23,7 +23,7 @@ def split_and_ranks(found: SegregationSweep) -> alt.VConcatChart:
     grid = found.schemes.filter(scheme="insertion")
     if not grid.is_empty():
         parts.append(_ranks(grid))
-    return alt.vconcat(*parts).resolve_scale(color="independent")
+    return alt.vconcat(*parts).resolve_scale(color="independent", strokeDash="independent")
 
 
 def _splits(found: SegregationSweep) -> alt.LayerChart | alt.FacetChart:
@@ -35,13 +35,21 @@ def _splits(found: SegregationSweep) -> alt.LayerChart | alt.FacetChart:
     colour = alt.Color(
         "route:N",
         scale=alt.Scale(domain=list(ROUTES), range=list(ROUTES.values())),
-        title="what the kernel's side holds",
+        title=HOLDS,
+        legend=alt.Legend(**DASHED),
     )
+    dashes = alt.Scale(domain=list(ROUTES), range=[list(dash) for dash in DASHES[: len(ROUTES)]])
+    dash = alt.StrokeDash("route:N", scale=dashes, title=HOLDS, legend=alt.Legend(**DASHED))
     y = alt.Y("equal_gain_pct:Q", title=GAIN)
     lines = (
         alt.Chart(ways)
         .mark_line(point=True)
-        .encode(x=alt.X("kernel_ways:Q", title="ways for the kernel"), y=y, color=colour)
+        .encode(
+            x=alt.X("kernel_ways:Q", title="ways for the kernel"),
+            y=y,
+            color=colour,
+            strokeDash=dash,
+        )
     )
     diamonds = (
         alt.Chart(banks.with_columns(pl.lit(middle).alias("half")))

@@ -89,12 +89,18 @@ impl Interpreter {
         // SAFETY: a library of this version declares them so.
         unsafe {
             Ok(Interpreter {
-                translate: std::mem::transmute::<_, Translate>(find(c"halfwink_wasm_translate")?),
-                about: std::mem::transmute::<_, About>(find(c"halfwink_wasm_about")?),
-                start: std::mem::transmute::<_, Start>(find(c"halfwink_wasm_start")?),
-                call: std::mem::transmute::<_, Call>(find(c"halfwink_wasm_call")?),
-                end: std::mem::transmute::<_, Free>(find(c"halfwink_wasm_end")?),
-                free: std::mem::transmute::<_, Free>(find(c"halfwink_wasm_free")?),
+                translate: std::mem::transmute::<*mut libc::c_void, Translate>(find(
+                    c"halfwink_wasm_translate",
+                )?),
+                about: std::mem::transmute::<*mut libc::c_void, About>(find(
+                    c"halfwink_wasm_about",
+                )?),
+                start: std::mem::transmute::<*mut libc::c_void, Start>(find(
+                    c"halfwink_wasm_start",
+                )?),
+                call: std::mem::transmute::<*mut libc::c_void, Call>(find(c"halfwink_wasm_call")?),
+                end: std::mem::transmute::<*mut libc::c_void, Free>(find(c"halfwink_wasm_end")?),
+                free: std::mem::transmute::<*mut libc::c_void, Free>(find(c"halfwink_wasm_free")?),
             })
         }
     }
