@@ -29,7 +29,7 @@ pub(crate) struct Export {
     pub(crate) format: String,
     pub(crate) values: Values,
     pub(crate) rows: Vec<(f64, f64)>,
-    /// Values that are no numbers, such as `null`.
+    /// Values that are no numbers, such as `null`, and times that a series does not have.
     pub(crate) empty: u64,
 }
 
@@ -186,10 +186,15 @@ fn prometheus(text: &str) -> Result<Export, ReadError> {
         return Err(wrong(why));
     }
     let mut sums = Sums { series: data.result.len() as u64, ..Sums::default() };
+    let mut numbers = 0;
     for (at_s, value) in data.result.iter().flat_map(|series| &series.values) {
-        let added = sums.add(*at_s, value.parse().ok());
+        let number: Option<f64> = value.parse().ok();
+        let added = number.and_then(|value| sums.add(*at_s, Some(value)));
         added.ok_or_else(|| wrong(format!("found {value} at {at_s}, expected 0 or more")))?;
+        numbers += u64::from(number.is_some_and(f64::is_finite));
     }
+    // A series that has no value at a time of another one is as silent as one with `NaN`.
+    sums.empty = (sums.series * sums.sums.len() as u64).saturating_sub(numbers);
     Ok(sums.export("range export of Prometheus", Values::Rates))
 }
 
@@ -207,8 +212,9 @@ fn table<'a>(
             let expected = "a time and values of a second (12.5 or 12.5 req/s)";
             ReadError::Other(format!("line {number}: found `{found}`, expected {expected}"))
         };
-        // A comma within a number would make two values of it.
-        if cells(line, delimiter).skip(end).any(|cell| !cell.is_empty()) {
+        // A comma within a number would make two values of it, and a cut row has too few.
+        let behind = cells(line, delimiter).skip(end).any(|cell| !cell.is_empty());
+        if behind || cells(line, delimiter).count() < end {
             return Err(wrong());
         }
         let mut row = cells(line, delimiter).skip(time);
@@ -301,6 +307,12 @@ mod tests {
         assert_eq!(format, "range export of Prometheus, the sum of 2 series");
         assert_eq!(values, Values::Rates);
         assert_eq!(rows, [(1_740_996_000.0, 2.0), (1_740_996_015.0, 2.0)]);
+        // A series that begins later is silent at times of the other one.
+        let later = text.replace(r#"[1740996000,"0.5"],"#, "");
+        assert_eq!(read(later.as_bytes()).unwrap().unwrap().empty, 2);
+        let damaged = text.replace("1.5", "1x5");
+        let error = read(damaged.as_bytes()).unwrap().err().unwrap().to_string();
+        assert_eq!(error, "found 1x5 at 1740996000, expected 0 or more");
         for (text, told) in [
             (r#"{"status":"error","error":"no such metric"}"#, "no such metric"),
             (r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, "query_range"),
@@ -335,7 +347,12 @@ mod tests {
         let locust = "Timestamp,User Count,Type,Name,Requests/s\n1740996000,9,GET,/,4\n\
                       1740996000,9,,Aggregated,7\n";
         assert_eq!(rows(locust).2, [(1_740_996_000.0, 7.0)]);
-        for ragged in ["time,rps\n10,1,5\n", "Time,a,b\n1740996000000,\"1,000\",2\n"] {
+        for ragged in [
+            "time,rps\n10,1,5\n",
+            "Time,a,b\n1740996000000,\"1,000\",2\n",
+            "Time,a,b\n1740996000000,1\n",
+            "Series;Time;Value\na;1740996000000\n",
+        ] {
             let error = read(ragged.as_bytes()).unwrap().err().unwrap().to_string();
             assert!(error.contains("line 2: found"), "{error}");
         }
