@@ -141,6 +141,8 @@ impl Counts {
         }
         let about = "they add nothing to the sum of their step";
         counts.account.leave_out("values that are none", about, export.empty);
+        let about = "more values at a time than series: they are added up";
+        counts.account.leave_out("check of repeated times", about, export.repeated);
         Ok(counts.told(options.values.unwrap_or(export.values) == Values::Rates, is_open))
     }
 
@@ -149,14 +151,14 @@ impl Counts {
         let mut lines = Lines::new(reader);
         let mut skipped = Skipped::default();
         let mut rows: Vec<Row> = Vec::new();
-        let mut begun = false;
+        let (mut begun, mut mark) = (false, None);
         while let Some((number, line)) = lines.next()? {
             if bad.is_lost(skipped.count, rows.len() as u64 + skipped.count) {
                 break;
             }
             match line {
                 Ok(line) if line.is_empty() || line.starts_with(b"#") => continue,
-                Ok(line) => match row(line, number) {
+                Ok(line) => match row(line, number, &mut mark) {
                     Some(row) => rows.push(row),
                     None if !begun && is_header(line) => {}
                     None => skipped.add(LineError::new(number, line, ROW)),
@@ -261,14 +263,14 @@ impl Counts {
     }
 }
 
-/// Returns true if a first line names columns. A line with a time or a number in it is a damaged
-/// row.
+/// Returns true if a first line names two columns. A line with a time or a number in it is a
+/// damaged row.
 fn is_header(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);
-    let has_value = columns(&text).is_some_and(|(_, period, count)| {
-        moment::seconds(&period).is_some() || count.parse::<f64>().is_ok()
+    let names = columns(&text).is_some_and(|(_, period, count)| {
+        moment::seconds(&period).is_none() && count.parse::<f64>().is_err()
     });
-    !has_value && line.iter().any(u8::is_ascii_alphabetic)
+    names && line.iter().any(u8::is_ascii_alphabetic)
 }
 
 /// Returns the mark between the two columns, if commas are decimal points, and both cells; none if
@@ -299,9 +301,13 @@ pub(crate) fn is_grouped(number: &str) -> bool {
     is_first && rest.peek().is_some() && rest.all(|group| group.len() == 3 && are_digits(group))
 }
 
-fn row(line: &[u8], number: u64) -> Option<Row> {
+/// Reads a row whose columns stand apart as in the rows before.
+fn row(line: &[u8], number: u64, as_before: &mut Option<Option<char>>) -> Option<Row> {
     let text = std::str::from_utf8(line).ok()?;
     let (mark, period, count) = columns(text)?;
+    if mark != *as_before.get_or_insert(mark) {
+        return None;
+    }
     let is_quoted = text.trim_end().ends_with('"');
     let requests: f64 = match mark {
         // Without quotes a comma begins a third column.
@@ -407,6 +413,15 @@ mod tests {
             .ends_with(&format!("; left out: missing steps (they hold no requests), {bad}")));
         // A first row that is damaged is no header, half a quote and a third column are no count.
         let row = "`period,count`, as `1998-04-30 21:30:00,2`";
+        // A row that lost its time has a comma of decimals alone.
+        let marked = format!("time;n\n{}5,5\n", rows(0..40).replace(',', ";"));
+        assert!(
+            told(&marked).ends_with(&format!("bad lines (line 42: found `5,5`, expected {row})"))
+        );
+        let lost = format!("requests\n{}", rows(0..40));
+        assert!(told(&lost).ends_with(
+            "bad lines (line 1: found `requests`, expected {row})".replace("{row}", row).as_str()
+        ));
         for line in
             ["1x8-04-30 21:30:00,2", "1998-04-30T21:30:00Z,x", "0,\"17", "0,2,700", "0,17\""]
         {
@@ -418,6 +433,8 @@ mod tests {
         let export = "Time,a,b\n0,1,\n60,2,3\n120,3,4";
         let values = "values that are none (they add nothing to the sum of their step)";
         assert!(told(export).contains(&format!("; left out: {values}, check of the end (")));
+        let twice = format!("{export}\n120,3,4\n");
+        assert!(told(&twice).contains("check of repeated times (more values at a time than series"));
         // A step that holds no request at all needs no word.
         assert_eq!(told("0,0\n60,0\n"), "read as counts, 2 steps of 60 s");
     }
