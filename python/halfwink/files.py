@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -52,23 +53,41 @@ def make_folder(folder: Place) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Names this file in errors of the system: a full disk names none, other errors a partial
+    file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends a line in one write, so that lines of several processes do not mix; raises OSError
+    with the name of the file."""
+    with naming(path), path.open("ab", buffering=0) as out:
+        out.write(line.encode())
+
+
 def write_whole(path: Place, content: str | bytes) -> None:
-    """Writes a file so that it is either complete or not there; raises OSError."""
+    """Writes a file so that it is either complete or not there; raises OSError with its name."""
     data = content.encode() if isinstance(content, str) else content
     if isinstance(path, Remote):
         path.write_whole(data)
         return
     if path.exists() and not path.is_file():
         # A device or a pipe is written to, not replaced.
-        with path.open("wb", buffering=0) as out:
+        with naming(path), path.open("wb", buffering=0) as out:
             out.write(data)
         return
     # Its name is known before it is made: wherever a signal interrupts this, it is taken away.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with partial.open("xb") as out:
-            out.write(data)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with naming(path):
+        try:
+            with partial.open("xb") as out:
+                out.write(data)
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise

@@ -4,11 +4,13 @@ built, or a file in Python."""
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 import tomllib
 from pathlib import Path
 
 from halfwink.errors import HalfwinkError
+from halfwink.files import naming, write_whole
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Files of every folder, beside those of its family.
@@ -44,6 +46,10 @@ def new_policy(name: str, family: str, folder: Path | None = None) -> Path:
     """
     _check(name, family)
     made = (folder or Path()) / name
+    if made.exists():
+        raise HalfwinkError(f"{made}: is there already, expected a new folder")
+    # Its name is the last thing that it gets: a command that is killed leaves no half of it.
+    partial = made.with_name(f".{name}.{secrets.token_hex(8)}")
     replaced = {"name": name, "crate": name.replace("-", "_")} | facts(family)
     sources = {
         source.relative_to(TEMPLATES / part): source
@@ -52,19 +58,23 @@ def new_policy(name: str, family: str, folder: Path | None = None) -> Path:
         if source.is_file() and source.name != FACTS
     }
     try:
-        made.mkdir()
+        partial.mkdir()
         for place, source in sorted(sources.items()):
             text = source.read_text()
             for placeholder, value in replaced.items():
                 text = text.replace(f"@{placeholder.upper()}@", value)
-            target = made / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-    except FileExistsError:
-        raise HalfwinkError(f"{made}: is there already, expected a new folder") from None
-    except OSError as error:
-        shutil.rmtree(made, ignore_errors=True)
-        raise HalfwinkError(f"{made}: {error.strerror}") from None
+            target = partial / place
+            with naming(made / place):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+        partial.rename(made)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
+        is_named = error.filename not in (None, str(partial))
+        where = error.filename if is_named else made
+        raise HalfwinkError(f"{where}: {error.strerror}") from None
     return made
 
 
@@ -77,11 +87,10 @@ def new_python_policy(name: str, family: str, folder: Path | None = None) -> Pat
     _check(name, family)
     made = (folder or Path()) / f"{name.replace('-', '_')}.py"
     text = (TEMPLATES / PYTHON / f"{family}.py").read_text()
+    if made.exists():
+        raise HalfwinkError(f"{made}: is there already, expected a new file")
     try:
-        with made.open("x") as file:
-            file.write(text.replace(CLASS, "".join(map(str.capitalize, name.split("-")))))
-    except FileExistsError:
-        raise HalfwinkError(f"{made}: is there already, expected a new file") from None
+        write_whole(made, text.replace(CLASS, "".join(map(str.capitalize, name.split("-")))))
     except OSError as error:
         raise HalfwinkError(f"{made}: {error.strerror}") from None
     return made

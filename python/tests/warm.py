@@ -122,7 +122,9 @@ class Ended:
 class Commands:
     """Runs commands as forks of one process, which is started by the first of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, preload: Path | None = None) -> None:
+        """Commands with a library that is loaded before all others, if one is given."""
+        self._preload = {} if preload is None else {"LD_PRELOAD": str(preload)}
         self._server: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="halfwink-warm-")
         self._path = f"{self._folder.name}/commands"
@@ -133,7 +135,8 @@ class Commands:
         Raises:
             subprocess.TimeoutExpired: after `timeout` seconds; the command has been killed.
         """
-        asked = json.dumps({"words": list(words), "cwd": str(cwd), "env": env}).encode()
+        command = {"words": list(words), "cwd": str(cwd), "env": env | self._preload}
+        asked = json.dumps(command).encode()
         with (
             tempfile.TemporaryFile("w+") as out,
             tempfile.TemporaryFile("w+") as err,
@@ -167,6 +170,7 @@ class Commands:
                 [sys.executable, __file__, str(listener.fileno())],
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.PIPE,
+                env=os.environ | self._preload,
             )
 
     def close(self) -> None:

@@ -9,7 +9,7 @@
 use std::io::{BufRead, BufReader, Cursor, Read};
 
 use halfwink_engine::LineError;
-use halfwink_inputs::{look, Family, Share};
+use halfwink_inputs::{look, may_be_cut, Account, Family, Share, NO_END};
 use halfwink_units::Time;
 
 pub use super::exports::Values;
@@ -58,8 +58,8 @@ pub struct Counts {
     pub missing: u64,
     /// Bad lines that were skipped.
     pub skipped: Skipped,
-    /// Name of the format, if it is another one than two columns.
-    pub format: String,
+    /// Account of everything that was read or left out.
+    pub account: Account,
 }
 
 /// A row, and its line for what is said about it.
@@ -88,21 +88,35 @@ impl Counts {
                 let other = look(&head, Family::Counts).filter(|_| export.is_err());
                 return match other {
                     Some(other) => Err(ReadError::Other(other.to_string())),
-                    None => Counts::exported(export?, options),
+                    None => Counts::exported(export?, may_be_cut(&head), options),
                 };
             }
         }
         let other = look(&head, Family::Counts);
         let whole = BufReader::new(Cursor::new(head).chain(reader));
         let read = Counts::columns(whole, options.bad);
-        let mut counts = match (read, other) {
-            (Err(_), Some(other)) => return Err(ReadError::Other(other.to_string())),
-            (read, _) => read?,
-        };
-        if options.values == Some(Values::Rates) {
-            counts.of_seconds();
+        match (read, other) {
+            (Err(_), Some(other)) => Err(ReadError::Other(other.to_string())),
+            (read, _) => {
+                let (counts, is_open) = read?;
+                Ok(counts.told(options.values == Some(Values::Rates), is_open))
+            }
         }
-        Ok(counts)
+    }
+
+    /// Takes the values as requests a second, if they are that, and completes the account.
+    fn told(mut self, are_rates: bool, is_open: bool) -> Counts {
+        if are_rates {
+            self.of_seconds();
+        }
+        let (steps, total) = (self.requests.len() as u64, self.total().round() as u64);
+        self.account.play(&format!("steps of {} s", self.step.as_s()), steps);
+        self.account.play("requests", total);
+        self.account.leave_out("missing steps", "they hold no requests", self.missing);
+        self.account.leave_out("bad lines", &self.skipped.first(), self.skipped.count);
+        // Tables need no newline at their end (RFC 4180, 2).
+        self.account.leave_out("check of the end", NO_END, u64::from(is_open));
+        self
     }
 
     /// Multiplies rates by the length of a step.
@@ -111,7 +125,7 @@ impl Counts {
         self.requests.iter_mut().for_each(|requests| *requests *= step_s);
     }
 
-    fn exported(export: Export, options: CountOptions) -> Result<Counts, ReadError> {
+    fn exported(export: Export, is_open: bool, options: CountOptions) -> Result<Counts, ReadError> {
         let row = |(n, (at_s, requests)): (usize, &(f64, f64))| Row {
             at_s: *at_s,
             requests: *requests,
@@ -119,39 +133,41 @@ impl Counts {
             text: format!("{at_s},{requests}").into_bytes(),
         };
         let rows: Vec<Row> = export.rows.iter().enumerate().map(row).collect();
-        let mut counts = Counts { format: export.format, ..Counts::of(&rows)? };
+        let mut counts = Counts { account: Account::of(export.format), ..Counts::of(&rows)? };
         counts.fill(&rows)?;
-        let lines = rows.len() as u64 + export.empty;
+        let lines = rows.len() as u64;
         if !options.bad.accepts(counts.skipped.count, lines) {
             return Err(counts.skipped.refused(lines, options.bad));
         }
-        if options.values.unwrap_or(export.values) == Values::Rates {
-            counts.of_seconds();
-        }
-        Ok(counts)
+        let about = "they add nothing to the sum of their step";
+        counts.account.leave_out("values that are none", about, export.empty);
+        let about = "more values at a time than series: they are added up";
+        counts.account.leave_out("check of repeated times", about, export.repeated);
+        Ok(counts.told(options.values.unwrap_or(export.values) == Values::Rates, is_open))
     }
 
-    fn columns(reader: impl BufRead, bad: Share) -> Result<Counts, ReadError> {
+    /// Reads two columns; returns also whether the last line may be cut.
+    fn columns(reader: impl BufRead, bad: Share) -> Result<(Counts, bool), ReadError> {
         let mut lines = Lines::new(reader);
         let mut skipped = Skipped::default();
         let mut rows: Vec<Row> = Vec::new();
-        let mut begun = false;
+        let (mut begun, mut mark) = (false, None);
         while let Some((number, line)) = lines.next()? {
             if bad.is_lost(skipped.count, rows.len() as u64 + skipped.count) {
                 break;
             }
             match line {
-                Ok(b"") => {}
-                Ok(line) => match row(line, number) {
+                Ok(line) if line.is_empty() || line.starts_with(b"#") => continue,
+                Ok(line) => match row(line, number, &mut mark) {
                     Some(row) => rows.push(row),
-                    // A header.
-                    None if !begun && has_letters(line) => {}
+                    None if !begun && is_header(line) => {}
                     None => skipped.add(LineError::new(number, line, ROW)),
                 },
                 Err(error) => skipped.add(error),
             }
             begun = true;
         }
+        let is_open = lines.unended().is_some_and(may_be_cut);
         let lines = rows.len() as u64 + skipped.count;
         let refused = |skipped: &Skipped| match bad.accepts(skipped.count, lines) {
             true => Ok(()),
@@ -165,7 +181,7 @@ impl Counts {
         let mut counts = Counts { skipped, ..Counts::of(&rows)? };
         counts.fill(&rows)?;
         refused(&counts.skipped)?;
-        Ok(counts)
+        Ok((counts, is_open))
     }
 
     /// Derives the first time and the step from the rows.
@@ -183,8 +199,8 @@ impl Counts {
             return Err(LineError::new(first.line, &first.text, PERIOD).into());
         }
         let requests = Vec::with_capacity(rows.len());
-        let (skipped, format) = (Skipped::default(), String::new());
-        Ok(Counts { start_s: first.at_s, step, requests, missing: 0, skipped, format })
+        let (skipped, account) = (Skipped::default(), Account::of("counts"));
+        Ok(Counts { start_s: first.at_s, step, requests, missing: 0, skipped, account })
     }
 
     fn fill(&mut self, rows: &[Row]) -> Result<(), ReadError> {
@@ -234,8 +250,8 @@ impl Counts {
     }
 
     fn without_requests(&self) -> Counts {
-        let (skipped, format) = (self.skipped.clone(), self.format.clone());
-        Counts { requests: Vec::new(), skipped, format, ..*self }
+        let (skipped, account) = (self.skipped.clone(), self.account.clone());
+        Counts { requests: Vec::new(), skipped, account, ..*self }
     }
 
     /// The arrivals: Poisson at the rate of each step.
@@ -247,8 +263,32 @@ impl Counts {
     }
 }
 
-fn has_letters(line: &[u8]) -> bool {
-    line.iter().any(u8::is_ascii_alphabetic)
+/// Returns true if a first line names two columns. A line with a time or a number in it is a
+/// damaged row.
+fn is_header(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let names = columns(&text).is_some_and(|(_, period, count)| {
+        moment::seconds(&period).is_none() && count.parse::<f64>().is_err()
+    });
+    names && line.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// Returns the mark between the two columns, if commas are decimal points, and both cells; none if
+/// there is no second one or a quote is not closed.
+fn columns(text: &str) -> Option<(Option<char>, String, String)> {
+    let split = |mark: char| Some((Some(mark), text.split_once(mark)?));
+    // Where a comma is a decimal point, columns stand between semicolons or tabs.
+    let marked = [';', '\t'].into_iter().find_map(split);
+    let (mark, (period, count)) = marked.or_else(|| Some((None, text.split_once(',')?)))?;
+    Some((mark, unquoted(period)?, unquoted(count)?))
+}
+
+fn unquoted(cell: &str) -> Option<String> {
+    let cell = cell.trim();
+    let Some(opened) = cell.strip_prefix('"') else {
+        return (!cell.ends_with('"')).then(|| cell.to_owned());
+    };
+    opened.strip_suffix('"').map(|within| within.trim().to_owned())
 }
 
 /// Returns true if commas part a number into thousands.
@@ -261,21 +301,24 @@ pub(crate) fn is_grouped(number: &str) -> bool {
     is_first && rest.peek().is_some() && rest.all(|group| group.len() == 3 && are_digits(group))
 }
 
-fn row(line: &[u8], number: u64) -> Option<Row> {
+/// Reads a row whose columns stand apart as in the rows before.
+fn row(line: &[u8], number: u64, as_before: &mut Option<Option<char>>) -> Option<Row> {
     let text = std::str::from_utf8(line).ok()?;
-    // Where a comma is a decimal point, columns stand between semicolons or tabs.
-    let marked = [';', '\t'].iter().find_map(|mark| text.split_once(*mark));
-    let (period, count) = marked.or_else(|| text.split_once(','))?;
-    let unquoted = |cell: &str| cell.trim().trim_matches('"').to_owned();
-    let count = unquoted(count);
-    let requests: f64 = match marked {
+    let (mark, period, count) = columns(text)?;
+    if mark != *as_before.get_or_insert(mark) {
+        return None;
+    }
+    let is_quoted = text.trim_end().ends_with('"');
+    let requests: f64 = match mark {
+        // Without quotes a comma begins a third column.
+        None if count.contains(',') && !is_quoted => return None,
         None if is_grouped(&count) => count.replace(',', "").parse().ok()?,
         None => count.parse().ok()?,
         // Which of the two a comma is, 1,234 does not say.
         Some(_) if is_grouped(&count) => return None,
         Some(_) => count.replacen(',', ".", 1).parse().ok()?,
     };
-    let at_s = moment::seconds(&unquoted(period))?;
+    let at_s = moment::seconds(&period)?;
     let fits = (0.0..=1e18).contains(&requests);
     fits.then(|| Row { at_s, requests, line: number, text: line.to_vec() })
 }
@@ -343,6 +386,57 @@ mod tests {
         assert!(Counts::read(&b"00:00;1,500\n00:01;2,000\n"[..], Share::default()).is_err());
         let half = Counts::read(&b"0.5,1\n0.6,2\n0.7,3\n"[..], Share::default()).unwrap();
         assert_eq!((half.step, &half.requests[..]), (Time::ns(100_000_000), &[1.0, 2.0, 3.0][..]));
+    }
+
+    #[test]
+    fn account_of_counts_tells_all_that_is_not_played() {
+        let rows = |of: std::ops::Range<u32>| -> String {
+            of.map(|minute| format!("{},{}\n", 60 * minute, 1000 + minute)).collect()
+        };
+        let told = |text: &str| {
+            Counts::read(text.as_bytes(), Share::default()).unwrap().account.to_string()
+        };
+        let whole = format!("period,count\n{}", rows(0..40));
+        let read = "read as counts, 40 steps of 60 s";
+        assert_eq!(told(&whole), format!("{read}, 40780 requests"));
+        // From the last digit of the last count to its first one; Windows has two marks of an end.
+        for (cut, total) in [(1, 40780), (2, 39844), (3, 39751), (4, 39742)] {
+            let text = &whole[..whole.len() - cut];
+            let doubt = "check of the end (no newline ends it: its last number may be cut)";
+            assert_eq!(told(text), format!("{read}, {total} requests; left out: {doubt}"));
+        }
+        assert!(!told(&whole.replace('\n', "\r\n")).contains("left out"));
+        assert!(!told("0,\"1,000\"\n60,\"1,000\"").contains("left out"));
+        let swapped = format!("{}3660,5\n3600,5\n{}", rows(0..60), rows(62..80));
+        let bad = "bad lines (line 62: found `3600,5`, expected whole steps after the line before)";
+        assert!(told(&swapped)
+            .ends_with(&format!("; left out: missing steps (they hold no requests), {bad}")));
+        // A first row that is damaged is no header, half a quote and a third column are no count.
+        let row = "`period,count`, as `1998-04-30 21:30:00,2`";
+        // A row that lost its time has a comma of decimals alone.
+        let marked = format!("time;n\n{}5,5\n", rows(0..40).replace(',', ";"));
+        assert!(
+            told(&marked).ends_with(&format!("bad lines (line 42: found `5,5`, expected {row})"))
+        );
+        let lost = format!("requests\n{}", rows(0..40));
+        let bad = format!("bad lines (line 1: found `requests`, expected {row})");
+        assert!(told(&lost).ends_with(&bad));
+        for line in
+            ["1x8-04-30 21:30:00,2", "1998-04-30T21:30:00Z,x", "0,\"17", "0,2,700", "0,17\""]
+        {
+            let bad = format!("bad lines (line 1: found `{line}`, expected {row})");
+            let text = format!("{line}\n{}", rows(1..40));
+            assert!(told(&text).ends_with(&format!("; left out: {bad}")), "{}", told(&text));
+        }
+        assert!(!told(&format!("\n# made up\nTime,Count\n{}", rows(0..40))).contains("left out"));
+        let export = "Time,a,b\n0,1,\n60,2,3\n120,3,4";
+        let values = "values that are none (they add nothing to the sum of their step)";
+        assert!(told(export).contains(&format!("; left out: {values}, check of the end (")));
+        let twice = format!("{export}\n120,3,4\n");
+        let repeated = "check of repeated times (more values at a time than series";
+        assert!(told(&twice).contains(repeated));
+        // A step that holds no request at all needs no word.
+        assert_eq!(told("0,0\n60,0\n"), "read as counts, 2 steps of 60 s");
     }
 
     #[test]

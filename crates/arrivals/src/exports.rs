@@ -8,7 +8,7 @@
 //!
 //! Series of the same times are added up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -29,25 +29,31 @@ pub(crate) struct Export {
     pub(crate) format: String,
     pub(crate) values: Values,
     pub(crate) rows: Vec<(f64, f64)>,
-    /// Values that are no numbers, such as `null`.
+    /// Values that are no numbers, such as `null`, and times that a series does not have.
     pub(crate) empty: u64,
+    /// Times with more values than there are series.
+    pub(crate) repeated: u64,
 }
 
 /// A sum of series; times are kept as ordered bits of numbers that are not negative.
 #[derive(Default)]
 struct Sums {
-    sums: BTreeMap<u64, f64>,
+    /// Sum and number of the values of each time.
+    sums: BTreeMap<u64, (f64, u64)>,
     series: u64,
-    empty: u64,
+    /// Times of values that are none.
+    empty: Vec<u64>,
 }
 
 impl Sums {
     fn add(&mut self, at_s: f64, value: Option<f64>) -> Option<()> {
         let fits = (0.0..1e18).contains(&at_s);
         match value.filter(|value| value.is_finite()) {
-            None => self.empty += 1,
+            None => self.empty.push(at_s.to_bits()),
             Some(value) if fits && value >= 0.0 => {
-                *self.sums.entry(at_s.to_bits()).or_insert(0.0) += value;
+                let (sum, count) = self.sums.entry(at_s.to_bits()).or_default();
+                *sum += value;
+                *count += 1;
             }
             Some(_) => return None,
         }
@@ -55,12 +61,19 @@ impl Sums {
     }
 
     fn export(self, what: &str, values: Values) -> Export {
-        let rows = self.sums.into_iter().map(|(at, value)| (f64::from_bits(at), value)).collect();
-        let format = match self.series {
-            0 | 1 => what.to_owned(),
+        let series = self.series.max(1);
+        let format = match series {
+            1 => what.to_owned(),
             series => format!("{what}, the sum of {series} series"),
         };
-        Export { format, values, rows, empty: self.empty }
+        // A series that has no value at a time of another one is as silent as one with `NaN`.
+        let silent =
+            self.sums.values().map(|(_, count)| series.saturating_sub(*count)).sum::<u64>();
+        let alone = self.empty.iter().filter(|at| !self.sums.contains_key(*at)).count() as u64;
+        let repeated = self.sums.values().filter(|(_, count)| *count > series).count() as u64;
+        let row = |(at, (sum, _))| (f64::from_bits(at), sum);
+        let rows = self.sums.into_iter().map(row).collect();
+        Export { format, values, rows, empty: silent + alone, repeated }
     }
 }
 
@@ -138,13 +151,12 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
         return Some(by_minute(lines, first));
     }
     if is(0, "series") && is(1, "time") && is(2, "value") {
-        return Some(table(lines, delimiter, 1, 3));
+        return Some(long_table(lines, delimiter));
     }
     // Locust's history has a row for each kind of request, and one for all of them.
     let rate = names.iter().position(|name| name == "requests/s");
     if let (true, true, Some(rate)) = (is(0, "timestamp"), is(3, "name"), rate) {
-        let all = lines.filter(|(_, line)| cells(line, ',').nth(3) == Some("Aggregated"));
-        return Some(column(all, rate));
+        return Some(history(lines, names.len(), rate));
     }
     let has_values = names.len() > 2 || is(1, "value") || names.get(1).is_some_and(|n| is_rate(n));
     let is_time = ["time", "timestamp", "date", "datetime"].iter().any(|name| is(0, name));
@@ -187,7 +199,8 @@ fn prometheus(text: &str) -> Result<Export, ReadError> {
     }
     let mut sums = Sums { series: data.result.len() as u64, ..Sums::default() };
     for (at_s, value) in data.result.iter().flat_map(|series| &series.values) {
-        let added = sums.add(*at_s, value.parse().ok());
+        let number: Option<f64> = value.parse().ok();
+        let added = number.and_then(|value| sums.add(*at_s, Some(value)));
         added.ok_or_else(|| wrong(format!("found {value} at {at_s}, expected 0 or more")))?;
     }
     Ok(sums.export("range export of Prometheus", Values::Rates))
@@ -200,15 +213,25 @@ fn table<'a>(
     time: usize,
     end: usize,
 ) -> Result<Export, ReadError> {
-    let mut sums = Sums { series: end.saturating_sub(time + 1).max(1) as u64, ..Sums::default() };
+    Ok(sums_of(lines, delimiter, time, end)?.export("rates by time", Values::Rates))
+}
+
+fn sums_of<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    delimiter: char,
+    time: usize,
+    end: usize,
+) -> Result<Sums, ReadError> {
+    let mut sums = Sums { series: end.saturating_sub(time + 1) as u64, ..Sums::default() };
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
         let wrong = || {
             let found: String = line.chars().take(60).collect();
             let expected = "a time and values of a second (12.5 or 12.5 req/s)";
             ReadError::Other(format!("line {number}: found `{found}`, expected {expected}"))
         };
-        // A comma within a number would make two values of it.
-        if cells(line, delimiter).skip(end).any(|cell| !cell.is_empty()) {
+        // A comma within a number would make two values of it, and a cut row has too few.
+        let behind = cells(line, delimiter).skip(end).any(|cell| !cell.is_empty());
+        if behind || cells(line, delimiter).count() < end {
             return Err(wrong());
         }
         let mut row = cells(line, delimiter).skip(time);
@@ -218,16 +241,40 @@ fn table<'a>(
             sums.add(at_s, value).ok_or_else(wrong)?;
         }
     }
+    Ok(sums)
+}
+
+/// Rows of a series, a time and a value.
+fn long_table<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    delimiter: char,
+) -> Result<Export, ReadError> {
+    let mut series = BTreeSet::new();
+    let named = lines.inspect(|(_, line)| {
+        series.extend(cells(line, delimiter).next().filter(|name| !name.is_empty()));
+    });
+    let mut sums = sums_of(named, delimiter, 1, 3)?;
+    sums.series = series.len() as u64;
     Ok(sums.export("rates by time", Values::Rates))
 }
 
-/// Rows of a time and a value of a second in this column.
-fn column<'a>(
+/// Rows of a history of Locust, of which those of all kinds of requests are taken.
+fn history<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
+    columns: usize,
     rate: usize,
 ) -> Result<Export, ReadError> {
     let mut sums = Sums::default();
-    for (number, line) in lines {
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let found = cells(line, ',').count();
+        if found < columns {
+            return Err(ReadError::Other(format!(
+                "line {number}: found {found} cells, expected {columns}, as the header has"
+            )));
+        }
+        if cells(line, ',').nth(3) != Some("Aggregated") {
+            continue;
+        }
         let at_s = cells(line, ',').next().and_then(moment::seconds);
         let per_s = cells(line, ',').nth(rate).and_then(|cell| cell.parse::<f64>().ok());
         let added = at_s.zip(per_s).and_then(|(at_s, per_s)| sums.add(at_s, Some(per_s)));
@@ -255,6 +302,15 @@ fn by_minute<'a>(
     header: &str,
 ) -> Result<Export, ReadError> {
     let columns = header.split(',').count();
+    if let Some((cell, minute)) = header
+        .split(',')
+        .skip(4)
+        .zip(1..)
+        .find(|(cell, minute)| cell.parse() != Ok::<u32, _>(*minute))
+    {
+        let message = format!("the header: found `{cell:.60}`, expected minute {minute}");
+        return Err(ReadError::Other(message));
+    }
     let mut sums: Vec<f64> = Vec::new();
     let mut functions = 0_u64;
     // Days that were written behind each other have their headers between them.
@@ -280,7 +336,7 @@ fn by_minute<'a>(
     }
     let format = format!("minutes of Azure Functions (2019), {functions} functions");
     let rows = sums.iter().zip(0..).map(|(sum, minute)| (60.0 * f64::from(minute), *sum)).collect();
-    Ok(Export { format, values: Values::Counts, rows, empty: 0 })
+    Ok(Export { format, values: Values::Counts, rows, empty: 0, repeated: 0 })
 }
 
 #[cfg(test)]
@@ -301,6 +357,12 @@ mod tests {
         assert_eq!(format, "range export of Prometheus, the sum of 2 series");
         assert_eq!(values, Values::Rates);
         assert_eq!(rows, [(1_740_996_000.0, 2.0), (1_740_996_015.0, 2.0)]);
+        // A series that begins later is silent at times of the other one.
+        let later = text.replace(r#"[1740996000,"0.5"],"#, "");
+        assert_eq!(read(later.as_bytes()).unwrap().unwrap().empty, 2);
+        let damaged = text.replace("1.5", "1x5");
+        let error = read(damaged.as_bytes()).unwrap().err().unwrap().to_string();
+        assert_eq!(error, "found 1x5 at 1740996000, expected 0 or more");
         for (text, told) in [
             (r#"{"status":"error","error":"no such metric"}"#, "no such metric"),
             (r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#, "query_range"),
@@ -335,7 +397,24 @@ mod tests {
         let locust = "Timestamp,User Count,Type,Name,Requests/s\n1740996000,9,GET,/,4\n\
                       1740996000,9,,Aggregated,7\n";
         assert_eq!(rows(locust).2, [(1_740_996_000.0, 7.0)]);
-        for ragged in ["time,rps\n10,1,5\n", "Time,a,b\n1740996000000,\"1,000\",2\n"] {
+        let empty = |text: &str| {
+            let found = read(text.as_bytes()).unwrap().unwrap();
+            (found.empty, found.repeated)
+        };
+        assert_eq!(empty(grafana), (1, 0));
+        // A time of which one series has no value, and one that stands twice.
+        assert_eq!(empty(&format!("{long}a;2025-03-03T10:00:15Z;3\n")), (1, 0));
+        assert_eq!(empty(&format!("{long}b;{at};2\n")), (0, 1));
+        assert_eq!(empty("Time,a,b\n10,1,null\n20,,\n30,1,2\n30,1,2\n"), (3, 1));
+        let cut = &locust[..locust.len() - 8];
+        let error = read(cut.as_bytes()).unwrap().err().unwrap().to_string();
+        assert_eq!(error, "line 3: found 4 cells, expected 5, as the header has");
+        for ragged in [
+            "time,rps\n10,1,5\n",
+            "Time,a,b\n1740996000000,\"1,000\",2\n",
+            "Time,a,b\n1740996000000,1\n",
+            "Series;Time;Value\na;1740996000000\n",
+        ] {
             let error = read(ragged.as_bytes()).unwrap().err().unwrap().to_string();
             assert!(error.contains("line 2: found"), "{error}");
         }
@@ -355,6 +434,11 @@ mod tests {
         assert_eq!(found, [(0.0, 2.0), (60.0, 1.0), (120.0, 3.0)]);
         // Two days behind each other: numbers of minutes in a header were counted as invocations.
         assert_eq!(rows(&text.repeat(2)).2, [(0.0, 4.0), (60.0, 2.0), (120.0, 6.0)]);
+        for header in ["HashOwner,HashApp,HashFunction,Trigger,1,x,3", "HashOwner,a,b,Trigger,1,3"]
+        {
+            let error = read(format!("{header}\n{text}").as_bytes()).unwrap().err().unwrap();
+            assert!(error.to_string().ends_with("expected minute 2"), "{error}");
+        }
         for row in ["a,b,e,http,1,5,0,2\n", "a,b,e,http,1\n"] {
             let error = read(format!("{text}{row}").as_bytes()).unwrap().err().unwrap();
             assert!(error.to_string().contains("cells, expected 7"), "{error}");

@@ -8,6 +8,12 @@ pub const MOST_BAD: f64 = 5.0;
 /// Words on a last line that may lack the end of its last number.
 pub const NO_END: &str = "no newline ends it: its last number may be cut";
 
+/// Returns true if the bytes end in a number and no newline: a longer number may have been cut.
+#[must_use]
+pub fn may_be_cut(bytes: &[u8]) -> bool {
+    bytes.last().is_some_and(|last| last.is_ascii_digit() || *last == b'.')
+}
+
 /// Something that a reader found, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

@@ -15,7 +15,7 @@ mod tar;
 mod text;
 mod unpack;
 
-pub use account::{Account, Entry, Share, MOST_BAD, NO_END};
+pub use account::{may_be_cut, Account, Entry, Share, MOST_BAD, NO_END};
 pub use look::{is_text, look, Family, Other};
 pub use open::{
     expand, open_input, open_regular, read_input, read_plain, read_string, read_text, Opened,

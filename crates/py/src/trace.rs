@@ -1,7 +1,7 @@
 //! Trace files.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use halfwink_chip::{count_misses, Geometry, MissSetup};
@@ -37,40 +37,74 @@ fn open(path: &Path) -> PyResult<trace::TraceFile> {
     trace::TraceFile::open(path).map_err(failed)
 }
 
-fn io(path: &Path, error: &std::io::Error) -> PyErr {
+fn failed_at(path: &Path, error: &io::Error) -> PyErr {
     HalfwinkError::new_err(format!("{}: {error}", path.display()))
+}
+
+/// A file that is written, and why it refused bytes: readers and writers of traces have one type of
+/// error, which would name the file that is read.
+struct Sink {
+    file: File,
+    refused: Option<io::Error>,
+}
+
+impl Sink {
+    fn out(file: File) -> BufWriter<Sink> {
+        BufWriter::new(Sink { file, refused: None })
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).inspect_err(|error| {
+            // An interrupted call is made again.
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.refused = error.raw_os_error().map(io::Error::from_raw_os_error);
+            }
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes into an open file; an error that is the file's own names `path`.
+fn fill<T>(
+    path: &Path,
+    file: File,
+    write: impl FnOnce(&mut BufWriter<Sink>) -> Result<T, trace::TraceError>,
+) -> PyResult<T> {
+    let mut out = Sink::out(file);
+    let written = write(&mut out).and_then(|t| match out.flush() {
+        Ok(()) => Ok(t),
+        Err(error) => Err(trace::TraceError::at(0, error.into())),
+    });
+    written.map_err(|error| match &out.get_ref().refused {
+        Some(refused) => failed_at(path, refused),
+        None => failed(error),
+    })
 }
 
 /// Writes a file beside `path` and moves it there once it is whole.
 fn write_whole<T>(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<T, trace::TraceError>,
+    write: impl FnOnce(&mut BufWriter<Sink>) -> Result<T, trace::TraceError>,
 ) -> PyResult<T> {
     // A device or a pipe is written to, not replaced.
     if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        let file = File::options().write(true).open(path).map_err(|e| io(path, &e))?;
-        let mut out = BufWriter::new(file);
-        let t = write(&mut out).map_err(|e| HalfwinkError::new_err(e.to_string()))?;
-        return out.flush().map(|()| t).map_err(|e| io(path, &e));
+        let file = File::options().write(true).open(path).map_err(|e| failed_at(path, &e))?;
+        return fill(path, file, write);
     }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let file = File::create(&partial).map_err(|e| io(&partial, &e))?;
-    let mut out = BufWriter::new(file);
-    let written = write(&mut out).map_err(|e| HalfwinkError::new_err(e.to_string()));
-    let flushed = written.and_then(|t| out.flush().map(|()| t).map_err(|e| io(path, &e)));
-    match flushed {
-        Ok(t) => {
-            std::fs::rename(&partial, path).map_err(|e| io(path, &e))?;
-            Ok(t)
-        }
-        Err(error) => {
-            // The error that matters is the first one.
-            let _ = std::fs::remove_file(&partial);
-            Err(error)
-        }
-    }
+    let file = File::create(&partial).map_err(|e| failed_at(path, &e))?;
+    let moved = || std::fs::rename(&partial, path).map_err(|e| failed_at(path, &e));
+    fill(path, file, write).and_then(|t| moved().map(|()| t)).inspect_err(|_| {
+        // The error that matters is the first one.
+        let _ = std::fs::remove_file(&partial);
+    })
 }
 
 /// Header, footer and size of a trace, as JSON.
@@ -239,7 +273,7 @@ fn import(
     read: impl Send
         + FnOnce(
             &trace::ImportOptions,
-            &mut BufWriter<File>,
+            &mut BufWriter<Sink>,
         ) -> Result<trace::Summary, trace::TraceError>,
 ) -> PyResult<String> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

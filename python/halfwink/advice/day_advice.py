@@ -438,11 +438,8 @@ class _Found:
                 f"The file has {steps}, {wording.time_of(day.hours)} in all: a period is a number"
             )
             lines.append(f"{line} of seconds, a date and time, or a time of day.")
-        if day.missing:
-            line = f"{day.missing} of {len(day.per_s)} steps are not in the file"
-            lines.append(f"{line}, and count as steps without requests.")
-        if day.bad_lines:
-            lines.append(f"Bad lines of the file that were left out: {day.bad_lines}.")
+        if day.read_as:
+            lines.append(f"The file was {day.read_as}.")
         return lines
 
     def _beyond(self, plan: Plan) -> list[str]:

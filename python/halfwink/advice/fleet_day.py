@@ -37,7 +37,7 @@ class Day:
         name: the text that names it.
         step_s: length of a step, in seconds.
         per_s: requests per second of the whole fleet in each step.
-        read_as: format of a log; empty for counts.
+        read_as: format of the file, and what was played and left out.
         bad_lines: lines that were left out.
         missing: steps that are not in the file, and hold no requests.
         scaled_by: factor by which the counts of the file were multiplied.

@@ -34,6 +34,7 @@ from halfwink.bed.prediction import (
 )
 from halfwink.bed.prototype import dataset, load
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.files import write_whole
 from halfwink.jobs import chosen
 from halfwink.models.delay_model import Bin, fit_bins
 
@@ -123,7 +124,7 @@ def steer_day(
             )
             report = steer.report()
         replayed = halfwink.replay(events).first_difference is None
-    (folder / "day.json").write_text(json.dumps(report, indent=1) + "\n")
+    write_whole(folder / "day.json", json.dumps(report, indent=1) + "\n")
     return _compared(log, report, bins, policy, workload, seconds, replayed)
 
 

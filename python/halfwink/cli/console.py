@@ -16,6 +16,7 @@ from rich.text import Text
 
 from halfwink.cli.fitting import fit, folded, least, narrowed
 from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
 from halfwink.schemas import VERSION, filled
 
 if TYPE_CHECKING:
@@ -80,26 +81,28 @@ def print_sentences(lines: Iterable[str], *, hang: str = "") -> None:
         out.print(line if is_shell else text, markup=False, soft_wrap=is_shell)
 
 
-def claim(out: Path | None, default: Path, *, quiet: bool = False) -> Path:
-    """The file that a command writes: the one that was named, which is told of if it is replaced;
-    else the default one, which never is.
+@contextmanager
+def claimed(out: Path | None, default: Path, *, quiet: bool = False) -> Generator[Path]:
+    """The file that a command writes within: the one that was named, of which is told at the end if
+    it was replaced; else the default one, which never is.
 
     Raises:
         HalfwinkError: there is a file of the default name.
     """
     path = out or default
-    if path.is_file():
-        if out is None:
-            raise HalfwinkError(f"{path} is there: expected -o FILE; -o {path} replaces it")
+    is_there = path.is_file()
+    if is_there and out is None:
+        raise HalfwinkError(f"{path} is there: expected -o FILE; -o {path} replaces it")
+    yield path
+    if is_there:
         say(f"{path}: replaced", quiet=quiet)
-    return path
 
 
 def draw_chart(chart: Any, path: Path) -> None:
     """Writes a chart as a page; names cannot end or open its script. Raises OSError."""
     # Altair writes the chart as one line of its page's script, and keeps `<` of names as it is.
     page = SPEC.sub(lambda found: found[0].replace("<", "\\u003c"), chart.to_html(inline=True))
-    path.write_text(page)
+    write_whole(path, page)
 
 
 def formula_safe(frame: pl.DataFrame) -> pl.DataFrame:
@@ -166,7 +169,8 @@ def put_json(
 ) -> None:
     """A JSON document where it was asked for: in a file, on standard output."""
     if out is not None:
-        claim(out, out, quiet=quiet).write_text(json_text(kind, document))
+        with claimed(out, out, quiet=quiet) as path:
+            write_whole(path, json_text(kind, document))
     if json:
         print_json(kind, document)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from halfwink.cli.console import claim, say
+from halfwink.cli.console import claimed, say
 from halfwink.cli.results import FigureOptions
 from halfwink.errors import HalfwinkError
 from halfwink.library import library, root
@@ -43,11 +43,12 @@ def write(wanted: Sequence[str], out: Path | None, *, quiet: bool) -> None:
     known = works()
     entries = published.kept(wanted)
     prices = costs(root() / "targets" / "costs.csv", known, library().targets())
-    claim(out / "index.html", out / "index.html", quiet=quiet)
-    try:
-        pages = write_gallery(out, known, entries, prices)
-    except OSError as error:
-        raise HalfwinkError(f"{out}: {error.strerror or error}") from error
+    with claimed(out / "index.html", out / "index.html", quiet=quiet):
+        try:
+            pages = write_gallery(out, known, entries, prices)
+        except OSError as error:
+            where = error.filename or out
+            raise HalfwinkError(f"{where}: {error.strerror or error}") from error
     say(f"{len(pages)} pages; open {pages[-1]}", quiet=quiet)
 
 
@@ -71,7 +72,6 @@ def draw(
 
     assert ask.plot is not None
     named = " ".join(wanted)
-    claim(ask.plot, ask.plot, quiet=quiet)
 
     def chart(size: tuple[int, int], font: float, _: int) -> alt.TopLevelMixin:
         return alt.Chart.from_dict(specification(entries, size[0], font) or {})
@@ -79,10 +79,11 @@ def draw(
     titles = {f.id: f"{f.label}, {f.title}" for work in works() for f in work.figures}
     title = titles.get(named, named)
     caption = f"{title}. Rings: published; filled: halfwink. {' '.join(sentences(entries))}"
-    try:
-        save_figure(Figure(chart, caption, 1 + LABELS), ask.plot, ask.style, ask.width)
-    except OSError as error:
-        raise HalfwinkError(f"{ask.plot}: {error.strerror}") from error
+    with claimed(ask.plot, ask.plot, quiet=quiet) as path:
+        try:
+            save_figure(Figure(chart, caption, 1 + LABELS), path, ask.style, ask.width)
+        except OSError as error:
+            raise HalfwinkError(f"{path}: {error.strerror}") from error
     say(f"figure: {ask.plot}; caption: {caption}", quiet=quiet)
 
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from halfwink.bed import prototype
 from halfwink.cli.console import parted, print_table, print_tables, put_tables, say
 from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
 from halfwink.models.delay_model import Calibration, Fit
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -196,7 +197,7 @@ def calibrate(
         tell=lambda line: say(line, quiet=quiet),
     )
     if out is not None:
-        out.write_text(found.toml(plain=plain))
+        write_whole(out, found.toml(plain=plain))
     if json:
         told = found.to_dict()
         pools = [{"name": name, **fits} for name, fits in told["pools"].items()]

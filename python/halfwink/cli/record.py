@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from halfwink.capture.recorder import Recording
 from halfwink.capture.recorder import record as record_program
-from halfwink.cli.console import claim, err, err_table, print_table, print_tables, say
+from halfwink.cli.console import claimed, err, err_table, print_table, print_tables, say
 from halfwink.errors import HalfwinkError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -58,19 +58,16 @@ def record(
     if not command:
         raise HalfwinkError("no program: expected `--` and a command: halfwink record -- ./program")
     name = Path(command[0]).name
-    path = claim(out, Path(f"{name}.hwt"), quiet=True)
-    replaced = path.is_file()
-    done = record_program(
-        command,
-        out=path,
-        skip=count("--skip", skip),
-        instructions=None if instructions is None else count("--for", instructions),
-        samples=None if samples is None else number_and_size(samples),
-        stdout=sys.stderr if json else None,
-        progress=lambda line: _show(line, quiet=quiet),
-    )
-    if replaced:
-        say(f"{path}: replaced", quiet=quiet)
+    with claimed(out, Path(f"{name}.hwt"), quiet=quiet) as path:
+        done = record_program(
+            command,
+            out=path,
+            skip=count("--skip", skip),
+            instructions=None if instructions is None else count("--for", instructions),
+            samples=None if samples is None else number_and_size(samples),
+            stdout=sys.stderr if json else None,
+            progress=lambda line: _show(line, quiet=quiet),
+        )
     for line in _warnings(done):
         say(f"warning: {line}", quiet=quiet)
     if json:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from halfwink import capture as recorder
-from halfwink.cli.console import claim, err, print_json, print_table, say
+from halfwink.cli.console import claimed, err, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 #: The exit status of a command whose work failed.
@@ -41,7 +41,6 @@ def record(
         names = ", ".join(recorder.WORKLOADS)
         raise HalfwinkError(f"no workload was named; there are: {names}; or -- and a command")
     name = workload or Path(command[0]).name
-    path = claim(out, Path(f"{name}.hwt"), quiet=quiet)
     last = ""
 
     def show(progress: recorder.Progress) -> None:
@@ -58,17 +57,18 @@ def record(
             say(line, quiet=quiet)
         last = progress.stage
 
-    result = recorder.capture(
-        workload,
-        command or None,
-        path,
-        instructions=instructions,
-        seed=seed,
-        time_limit_s=time_limit_s,
-        rootfs=rootfs,
-        packages=packages,
-        progress=show,
-    )
+    with claimed(out, Path(f"{name}.hwt"), quiet=quiet) as path:
+        result = recorder.capture(
+            workload,
+            command or None,
+            path,
+            instructions=instructions,
+            seed=seed,
+            time_limit_s=time_limit_s,
+            rootfs=rootfs,
+            packages=packages,
+            progress=show,
+        )
     if result.exit_status:
         _tell_failure(name, result)
     if as_json:

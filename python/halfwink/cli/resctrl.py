@@ -13,6 +13,7 @@ from halfwink import _core
 from halfwink.cli.console import json_text, parted, print_json, print_table, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
 from halfwink.library import library
 
 app = App(name="resctrl", help="Divide the cache between kernel and user.", help_on_error=False)
@@ -122,7 +123,7 @@ def plan(
     )
     if out is not None:
         try:
-            out.write_text(json_text("resctrl.plan", made))
+            write_whole(out, json_text("resctrl.plan", made))
         except OSError as error:
             raise HalfwinkError(f"{out}: {error.strerror}") from None
     if json:

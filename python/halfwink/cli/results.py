@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from halfwink.cli import placement, sides
-from halfwink.cli.console import claim, plain, print_sentences, print_table, say, wide_out
+from halfwink.cli.console import claimed, plain, print_sentences, print_table, say, wide_out
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place
@@ -152,11 +152,11 @@ def save(figure: Figure, ask: FigureOptions, *, quiet: bool = False) -> None:
     from halfwink.report.figures import save_figure
 
     assert ask.plot is not None
-    claim(ask.plot, ask.plot, quiet=quiet)
-    try:
-        save_figure(figure, ask.plot, ask.style, ask.width)
-    except OSError as error:
-        raise HalfwinkError(f"{ask.plot}: {error.strerror}") from error
+    with claimed(ask.plot, ask.plot, quiet=quiet) as path:
+        try:
+            save_figure(figure, path, ask.style, ask.width)
+        except OSError as error:
+            raise HalfwinkError(f"{path}: {error.strerror}") from error
     say(f"figure: {ask.plot}; caption: {figure.caption}", quiet=quiet)
 
 

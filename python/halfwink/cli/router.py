@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from halfwink import _core
 from halfwink.cli.commands import RUN_OPTIONS, RunOptions, compare
+from halfwink.cli.console import say
 from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.cli.settings import Setting
 from halfwink.errors import HalfwinkError
@@ -61,7 +62,7 @@ def router(
         Change a value: --set nic.ring=1024, --set seed=3. May be repeated.
     """
     return compare(
-        *_loaded(workloads, _profile(profile, pps, profile_pps)),
+        *_loaded(workloads, _profile(profile, pps, profile_pps, quiet=options.quiet)),
         world=WORLD,
         technique=technique,
         machine=machine,
@@ -82,7 +83,9 @@ def _loaded(workloads: Sequence[str], profile: str | None) -> list[str]:
     return [f"{workload}@{profile}" for workload in workloads or [declared(WORLD)["workload"]]]
 
 
-def _profile(profile: str | None, pps: float | None, file: Path | None) -> str | None:
+def _profile(
+    profile: str | None, pps: float | None, file: Path | None, *, quiet: bool
+) -> str | None:
     """Returns the one profile that was given, as a text."""
     given = [part for part in (profile, pps, file) if part is not None]
     if len(given) > 1:
@@ -93,7 +96,7 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str |
         return profile
     content = read_text(file)
     if _is_export(content):
-        return ",".join(f"{rate:.15g}pps" for rate in _exported(content, file))
+        return ",".join(f"{rate:.15g}pps" for rate in _exported(content, file, quiet=quiet))
     rates: list[str] = []
     for number, line in enumerate(content.splitlines(), start=1):
         text = line.partition("#")[0].strip()
@@ -119,8 +122,9 @@ def _is_export(content: str) -> bool:
     return first.startswith("{") or ("," in first or ";" in first)
 
 
-def _exported(content: str, file: Path) -> list[float]:
-    """Rates of a range export of Prometheus, of Grafana's CSV, or counts by their step.
+def _exported(content: str, file: Path, *, quiet: bool) -> list[float]:
+    """Rates of a range export of Prometheus, of Grafana's CSV, or counts by their step; says what
+    the file was read as.
 
     Raises:
         HalfwinkError: the file has another format.
@@ -133,5 +137,6 @@ def _exported(content: str, file: Path) -> list[float]:
             found = _core.day_load(library(), f"counts:{copy.name}", 1.0)
         except HalfwinkError as error:
             raise HalfwinkError(str(error).replace(copy.name, str(file))) from None
+    say(f"{file}: {found['read_as']}", quiet=quiet)
     rates: list[float] = found["per_s"]
     return rates

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from halfwink import _core
-from halfwink.cli.console import claim, print_table, print_tables, say
+from halfwink.cli.console import claimed, print_table, print_tables, say
 from halfwink.cli.console import out as stdout
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.library import library, trace_file
@@ -187,12 +187,12 @@ def import_(
     format_ = format_ or ("drmemtrace" if file.name.startswith("drmemtrace.") else "champsim")
     # The first part of a drmemtrace's name is the format's.
     name = workload or file.name.removeprefix("drmemtrace.").split(".")[0]
-    path = claim(out, file.with_name(f"{name}.hwt"), quiet=quiet)
-    if format_ == "drmemtrace":
-        found = _core.import_drmemtrace(str(file), str(path), name, limit)
-    else:
-        cloudsuite = format_ == "champsim-cloudsuite"
-        found = _core.import_champsim(str(file), str(path), name, limit, cloudsuite)
+    with claimed(out, file.with_name(f"{name}.hwt"), quiet=quiet) as path:
+        if format_ == "drmemtrace":
+            found = _core.import_drmemtrace(str(file), str(path), name, limit)
+        else:
+            cloudsuite = format_ == "champsim-cloudsuite"
+            found = _core.import_champsim(str(file), str(path), name, limit, cloudsuite)
     totals = jsonlib.loads(found)
     say(
         f"{path}: {totals['instructions']:,} instructions, {path.stat().st_size:,} bytes",
@@ -237,13 +237,13 @@ def export(
     if format_ == "drmemtrace":
         if mode == "kernel":
             raise HalfwinkError("--mode kernel: a drmemtrace has user code; expected user or all")
-        path = claim(out, file.with_suffix(".drmemtrace.gz"), quiet=quiet)
-        done = _core.export_drmemtrace(str(recorded), str(path), mode == "all", cpu, limit)
+        with claimed(out, file.with_suffix(".drmemtrace.gz"), quiet=quiet) as path:
+            done = _core.export_drmemtrace(str(recorded), str(path), mode == "all", cpu, limit)
         say(f"{path}: {_drmemtrace(done)}", quiet=quiet)
         return 0
-    path = claim(out, file.with_suffix(".champsim.xz"), quiet=quiet)
     user, kernel = mode in ("user", "all"), mode in ("kernel", "all")
-    records, left_out = _core.export_champsim(str(recorded), str(path), user, kernel, limit)
+    with claimed(out, file.with_suffix(".champsim.xz"), quiet=quiet) as path:
+        records, left_out = _core.export_champsim(str(recorded), str(path), user, kernel, limit)
     note = f"; {left_out:,} accesses had no room in their records" if left_out else ""
     say(f"{path}: {records:,} records ({mode} instructions){note}", quiet=quiet)
     return 0
@@ -488,11 +488,12 @@ def slice_(
     """
     if min(skip, keep - 1) < 0 or warm_mb < 0:
         raise HalfwinkError("expected --skip 0 or more, --keep 1 or more, --warm-mb 0 or more")
-    file, out = trace_file(file), claim(out, out, quiet=quiet)
+    file = trace_file(file)
     if out.exists() and out.samefile(file):
         raise HalfwinkError(f"{out}: cannot replace the trace that is being cut")
     lines = int(warm_mb * (1 << 20) / 64)
-    text = _core.trace_slice(str(file), str(out), (skip, keep), lines, not bytes_, 19)
+    with claimed(out, out, quiet=quiet):
+        text = _core.trace_slice(str(file), str(out), (skip, keep), lines, not bytes_, 19)
     totals = jsonlib.loads(text)
     size = out.stat().st_size
     say(

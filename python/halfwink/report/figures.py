@@ -17,7 +17,7 @@ import altair as alt
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.files import check_drawing
+from halfwink.files import check_drawing, write_whole
 from halfwink.report import charts
 from halfwink.report.gallery_chart import INK
 from halfwink.report.load_chart import along_load, is_along_load
@@ -364,11 +364,11 @@ def save_figure(figure: Figure, path: Path, style: str = "paper", width: str = "
     alt.data_transformers.disable_max_rows()
     spec = specification(figure, STYLES[style], WIDTHS[width])
     if path.suffix == ".pdf":
-        path.write_bytes(vl_convert.vegalite_to_pdf(spec))
+        write_whole(path, vl_convert.vegalite_to_pdf(spec))
     elif path.suffix == ".png":
-        path.write_bytes(vl_convert.vegalite_to_png(spec, ppi=PPI))
+        write_whole(path, vl_convert.vegalite_to_png(spec, ppi=PPI))
     else:
-        path.write_text(_whole(vl_convert.vegalite_to_svg(spec)))
+        write_whole(path, _whole(vl_convert.vegalite_to_svg(spec)))
 
 
 def _whole(svg: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwink.errors import RunError
-from halfwink.files import Place, make_folder, place, write_whole
+from halfwink.files import Place, append_line, make_folder, place, write_whole
 from halfwink.remote import Remote
 from halfwink.results import packs
 from halfwink.results.packs import Packs
@@ -143,7 +143,6 @@ class RunStore:
             if len(self._loose) >= packs.MOST:
                 self.pack()
         except OSError as error:
-            # Of a full disk the library names no file.
             where = error.filename or self._path(key)
             raise RunError(f"{where}: cannot keep a result: {error.strerror}") from error
 
@@ -164,9 +163,7 @@ class RunStore:
             make_folder(self.folder / HOST)
             write_whole(self.folder / HOST / f"{key}.json", line)
             return
-        # One write to a file opened for appending: lines of several processes do not mix.
-        with (self.folder / "host.jsonl").open("ab", buffering=0) as out:
-            out.write(line.encode())
+        append_line(self.folder / "host.jsonl", line)
 
     def hosts(self) -> dict[str, Columns]:
         """Returns the host's times by key; the last one for a result that was computed again."""

@@ -72,7 +72,8 @@ def note_parts(folder: Place, parts: int) -> None:
         make_folder(folder)
         write_whole(folder / PARTS_FILE, json.dumps({"parts": parts}) + "\n")
     except OSError as error:
-        raise RunError(f"{folder}: cannot note the parts: {error.strerror}") from error
+        where = error.filename or folder
+        raise RunError(f"{where}: cannot note the parts: {error.strerror}") from error
 
 
 def noted_parts(folder: Place) -> int | None:

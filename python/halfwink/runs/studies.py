@@ -181,17 +181,20 @@ def keep(folder: Place, results: Results, study: str) -> None:
     Raises:
         RunError: the disk refuses, in one line.
     """
+    is_another = False
     try:
         if (folder / STUDY_FILE).exists():
             before = (folder / STUDY_FILE).read_bytes().decode(errors="replace")
-            if _without_comments(before) != _without_comments(study):
-                _log.warning("%s: held another study's tables, which are replaced", folder)
+            is_another = _without_comments(before) != _without_comments(study)
         results.write(folder)
         write_whole(folder / STUDY_FILE, as_run(study))
         if results.has("timeline"):
             write_timeline(folder / "timeline.json", results.timeline)
     except OSError as error:
-        raise RunError(f"{folder}: cannot keep the results: {error.strerror}") from error
+        where = error.filename or folder
+        raise RunError(f"{where}: cannot keep the results: {error.strerror}") from error
+    if is_another:
+        _log.warning("%s: held another study's tables, which are replaced", folder)
 
 
 def _without_comments(study: str) -> list[str]:

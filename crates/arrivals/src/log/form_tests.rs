@@ -74,7 +74,7 @@ fn line_without_newline_may_be_cut_in_its_last_number() {
     assert_eq!(log(&line(0)).sizes, [1000.0]);
     // Tables need no newline at their end, so that the last row is kept, and told.
     let table = log("time,bytes\n0.25,10\n1.25,10");
-    let told = "check of the end (no newline ends the last row: its last number may be cut)";
+    let told = "check of the end (no newline ends it: its last number may be cut)";
     assert_eq!(table.sizes, [10.0; 2]);
     assert!(table.account.left_out().contains(&told.to_owned()), "{:?}", table.account);
     assert!(log("time,bytes\n0.25,10\n1.25,10\n").account.left_out().is_empty());

@@ -56,8 +56,6 @@ const HEADER: &str = "a header with a column of times (time, timestamp, ts, arri
 const NO_SIZES: &str = "the log has none: they are drawn";
 const ROW: &str = "a row with a time from 0 on, and a size if the header has one";
 
-const UNSURE_END: &str = "no newline ends the last row: its last number may be cut";
-
 /// A log that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
@@ -204,7 +202,7 @@ impl Log {
         let mut log = rows.log(columns.format(), ROW, columns.unit)?;
         log.sizes_are = columns.sizes_are().filter(|_| !log.sizes.is_empty());
         // Tables need no newline at their end (RFC 4180, 2).
-        log.account.leave_out("check of the end", UNSURE_END, u64::from(may_be_cut.is_some()));
+        log.account.leave_out("check of the end", NO_END, u64::from(may_be_cut.is_some()));
         if log.sizes_are.is_none() {
             log.account.leave_out("sizes", NO_SIZES, 1);
         }

@@ -186,9 +186,9 @@ pub fn counts(path: &Path) -> Result<Found, String> {
         ("step_s", counts.step.as_s()),
     ]);
     // Behind a comma stands how many series it has.
-    let format = counts.format.split(',').next().unwrap_or_default();
-    let format = if format.is_empty() { "counts" } else { format };
-    Ok(Found { format: format.to_owned(), facts, left_out: String::new() })
+    let format = counts.account.format.split(',').next().unwrap_or_default();
+    let left_out = counts.account.left_out().join(", ");
+    Ok(Found { format: format.to_owned(), facts, left_out })
 }
 
 fn distribution(path: &Path) -> Result<Found, String> {

@@ -14,7 +14,7 @@ mod iolog;
 mod table;
 mod text;
 
-use halfwink_inputs::{look, no_long_line, Account, Family, NO_END};
+use halfwink_inputs::{look, may_be_cut, no_long_line, Account, Family, NO_END};
 
 pub use events::{Request, Trace};
 pub use fio::{Job, Jobs};
@@ -141,10 +141,9 @@ fn is_job(line: &str) -> bool {
     (line.starts_with('[') && !is_list) || is_key
 }
 
-/// Splits off a last line that ends in a digit and has no newline, which may be cut within its last
-/// number; returns whether there is one.
+/// Splits off a last line that may be cut within its last number; returns whether there is one.
 fn ended_lines(text: &str) -> (&str, bool) {
-    let is_open = text.ends_with(|last: char| last.is_ascii_digit());
+    let is_open = may_be_cut(text.as_bytes());
     match text.rfind('\n').filter(|_| is_open) {
         Some(end) if text[..end].contains('\n') => (&text[..=end], true),
         _ => (text, false),

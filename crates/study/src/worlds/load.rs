@@ -236,7 +236,7 @@ pub struct Day {
     pub step_s: f64,
     /// Requests per second in each step.
     pub per_s: Vec<f64>,
-    /// Format that a log was read as; empty for counts.
+    /// Format of the file, and what was played and left out.
     pub read_as: String,
     /// Lines that were left out.
     pub bad_lines: u64,
@@ -335,13 +335,7 @@ fn from_file(
             let options = CountOptions { bad: reading.share(), values: reading.values };
             let counts = Counts::read(file, options).map_err(|e| wrong(e.to_string()))?;
             let read = Read::of(counts.arrivals()).without(&counts.skipped);
-            let read_as = match &counts.format[..] {
-                "" => String::new(),
-                format => {
-                    let steps = counts.requests.len();
-                    format!("read as {format}, {steps} steps of {} s", counts.step.as_s())
-                }
-            };
+            let read_as = counts.account.to_string();
             Ok(Read { missing: counts.missing, read_as, ..read })
         }
         Kind::Gaps => {

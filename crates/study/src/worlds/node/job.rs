@@ -54,10 +54,11 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 25] = [
+const OWN: [Head; 26] = [
     real("load_pct"),
     integer("seed"),
     integer("bad_lines"),
+    text("read_as"),
     real("offered_per_s"),
     real("per_s"),
     real("power_w"),
@@ -441,10 +442,11 @@ impl NodeJob {
         let keeps_up = is_closed || finished >= KEEPS_UP;
         let [busy, cold, kernel, waking] = run.busy.map(|share| 100.0 * share);
         let word = |is: bool| if is { "yes" } else { "no" };
-        let own: [Value; 25] = [
+        let own: [Value; 26] = [
             self.load_pct.into(),
             self.options.seed.into(),
             self.asked.bad_lines.into(),
+            self.asked.read_as.as_str().into(),
             self.offered_per_s.into(),
             (tally.finished as f64 / seconds).into(),
             (energy_j / seconds).into(),

@@ -18,6 +18,8 @@ pub(super) struct Asked {
     /// True if its arrivals end by themselves.
     pub(super) ends: bool,
     pub(super) bad_lines: u64,
+    /// Format of its file, and what was played and left out; empty without a file.
+    pub(super) read_as: String,
 }
 
 impl Asked {
@@ -29,10 +31,11 @@ impl Asked {
     ) -> Result<Asked, StudyError> {
         if text.starts_with(CLIENTS) {
             let load = Load::Closed(clients(library, text)?);
-            return Ok(Asked { load, ends: false, bad_lines: 0 });
+            return Ok(Asked { load, ends: false, bad_lines: 0, read_as: String::new() });
         }
         let load = ServerLoad::parse(text)?;
-        let Read { arrivals, served_s, bad_lines, .. } = load.read(library, |_| capacity)?;
+        let read = load.read(library, |_| capacity)?;
+        let Read { arrivals, served_s, bad_lines, read_as, .. } = read;
         if served_s.is_some() {
             return Err(StudyError::Usage(format!(
                 "`{}`: the file has times of service, and here a profile says how long requests \
@@ -41,7 +44,7 @@ impl Asked {
             )));
         }
         carries(job, &arrivals, capacity)?;
-        Ok(Asked { load: Load::Open(arrivals), ends: load.ends(), bad_lines })
+        Ok(Asked { load: Load::Open(arrivals), ends: load.ends(), bad_lines, read_as })
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -233,7 +233,7 @@ impl Prepared for RacksJob {
         let policy = logs.circuits(0, self.info.rack_policy(&self.choice)?);
         let run = play(&setting, policy, &traffic, control).map_err(failed)?;
         Ok(vec![
-            ("run", run_row(&run, &traffic, self.amount.seed)),
+            ("run", run_row(&run, &traffic, self.amount.seed, self.source.read_as())),
             ("ledger", ledger(&run.books)),
             ("sizes", sizes(&run, &traffic)),
         ])

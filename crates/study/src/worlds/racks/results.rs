@@ -3,11 +3,11 @@
 use halfwink_fabric::flows::{Run, Traffic};
 use halfwink_units::Time;
 
-use crate::table::{integer, real, Head, Table, Value};
+use crate::table::{integer, real, text, Head, Table, Value};
 use crate::worlds::common::{Common, Load};
 
 /// Columns of a run beside the common ones.
-pub(super) const OWN: [Head; 17] = [
+pub(super) const OWN: [Head; 18] = [
     integer("seed"),
     integer("flows"),
     real("ended_pct"),
@@ -25,6 +25,7 @@ pub(super) const OWN: [Head; 17] = [
     real("packets_pct"),
     real("up_pct"),
     integer("days"),
+    text("read_as"),
 ];
 
 /// Columns of the table of sizes.
@@ -82,8 +83,8 @@ fn as_us(time: Time) -> f64 {
     time.as_ns() * 1e-3
 }
 
-/// The table `run`, one row.
-pub(super) fn run_row(run: &Run, traffic: &Traffic, seed: u64) -> Table {
+/// The table `run`, one row. `read_as` is the account of the flows' file.
+pub(super) fn run_row(run: &Run, traffic: &Traffic, seed: u64, read_as: &str) -> Table {
     let all = Times::of(run, traffic, 0.0..f64::INFINITY);
     let [small, large] = CLASSES;
     let p99 = |from: f64, to: f64| Times::of(run, traffic, from..to).quantile(0.99);
@@ -129,6 +130,7 @@ pub(super) fn run_row(run: &Run, traffic: &Traffic, seed: u64) -> Table {
         (100.0 * run.on_packets / run.delivered).into(),
         (100.0 * run.up).into(),
         run.days.into(),
+        read_as.into(),
     ];
     cells.extend(OWN.iter().map(|head| head.0).zip(own));
     Table::row(cells)

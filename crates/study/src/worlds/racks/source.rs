@@ -9,7 +9,10 @@ use halfwink_fabric::flows::files::{needs, read_coflows, read_flows, Needs};
 use halfwink_fabric::flows::htsim::{nodes, read_matrix};
 use halfwink_fabric::flows::workload::{Amount, Workload};
 use halfwink_fabric::flows::{chakra, Racks, Traffic};
-use halfwink_inputs::{expand, look, no_long_line, open_input, read_input, Budget, Family, Opened};
+use halfwink_inputs::{
+    expand, look, may_be_cut, no_long_line, open_input, read_input, Account, Budget, Family,
+    Opened, NO_END,
+};
 
 use crate::error::StudyError;
 use crate::library::Library;
@@ -38,7 +41,17 @@ pub(super) enum Source {
         traffic: Arc<Traffic>,
         /// A digest of the file's contents.
         digest: u64,
+        /// Format of the file, and what was played and left out.
+        read_as: String,
     },
+}
+
+/// The account of a file of flows.
+fn account(format: &str, traffic: &Traffic, is_open: bool) -> String {
+    let mut account = Account::of(format);
+    account.play("flows", traffic.flows().len() as u64);
+    account.leave_out("check of the end", NO_END, u64::from(is_open));
+    account.to_string()
 }
 
 impl Library {
@@ -191,10 +204,10 @@ impl Source {
     fn read(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
         let text = text_of(Path::new(name))?;
         let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-        let parse = match needs(&text) {
-            _ if nodes(&text).is_some() => read_matrix,
-            Some(Needs::Racks(_)) => read_coflows,
-            _ => read_flows,
+        let (format, parse): (_, fn(&str, &Racks) -> _) = match needs(&text) {
+            _ if nodes(&text).is_some() => ("connection matrix of htsim", read_matrix),
+            Some(Needs::Racks(_)) => ("coflows", read_coflows),
+            _ => ("flows", read_flows),
         };
         let traffic = library.flows((digest, racks.count, racks.servers), || {
             parse(&text, racks).map_err(|error| {
@@ -204,7 +217,8 @@ impl Source {
                 })
             })
         })?;
-        Ok(Source::Read { traffic, digest })
+        let read_as = account(format, &traffic, may_be_cut(text.as_bytes()));
+        Ok(Source::Read { traffic, digest, read_as })
     }
 
     fn read_trace(
@@ -236,7 +250,16 @@ impl Source {
             let files: Vec<_> = files.into_iter().map(file).collect();
             chakra::read(&files, racks, ranks_per_server).map_err(in_a_line)
         })?;
-        Ok(Source::Read { traffic, digest })
+        let read_as = account("execution trace of Chakra", &traffic, false);
+        Ok(Source::Read { traffic, digest, read_as })
+    }
+
+    /// The account of the file; empty without one.
+    pub(super) fn read_as(&self) -> &str {
+        match self {
+            Source::Read { read_as, .. } => read_as,
+            Source::Described { .. } => "",
+        }
     }
 
     /// Returns the flows themselves.
@@ -318,6 +341,35 @@ mod tests {
         let shipped = "data-parallel-8";
         let first = traffic(shipped, &racks);
         assert!(Arc::ptr_eq(&first, &traffic(shipped, &racks)));
+    }
+
+    #[test]
+    fn files_tell_what_they_were_read_as_and_where_they_may_be_cut() {
+        let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let racks = fabric(&library, 4, 2);
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text, format) in [
+            ("a.flows", "0 3 1000 2000\n0 5 1000 9000", "flows, 2 flows"),
+            ("a.csv", "src,dst,bytes,start_us\n0,3,1000,2.5", "flows, flows"),
+            ("a.txt", "4 1\n1 0 1 3 1 2:1.0", "coflows, flows"),
+            (
+                "a.cm",
+                "Nodes 4\nConnections 1\n0->3 start 0 size 1000",
+                "connection matrix of htsim, flows",
+            ),
+        ] {
+            let path = folder.path().join(name);
+            let mut found = ["\n", ""].into_iter().map(|end| {
+                fs::write(&path, format!("{text}{end}")).unwrap();
+                let source = Source::find(&library, path.to_str().unwrap(), &racks).unwrap();
+                source.read_as().to_owned()
+            });
+            assert_eq!(found.next().unwrap(), format!("read as {format}"));
+            let doubt = "check of the end (no newline ends it: its last number may be cut)";
+            assert_eq!(found.next().unwrap(), format!("read as {format}; left out: {doubt}"));
+        }
+        let shipped = Source::find(&library, "data-parallel-8", &racks).unwrap();
+        assert!(shipped.read_as().starts_with("read as execution trace of Chakra, "));
     }
 
     #[test]
