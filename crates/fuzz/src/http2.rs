@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use halfwink_engine::Input;
 use halfwink_live_steer::{Config, Steer};
-use halfwink_policy::steering::AlwaysOn;
+use halfwink_policy::steering::{AlwaysOn, SteeringPolicy};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// SETTINGS without any: length 0, type 4.
@@ -23,7 +23,8 @@ fn proxy() -> &'static Steer {
         let text = "schema = 1\nlisten = \"127.0.0.1:0\"\nthreads = 1\n\
              [small]\naddress = \"127.0.0.1:1\"\n[big]\naddress = \"127.0.0.2:1\"\n";
         let config = Config::parse(&Input::new("x.toml", text), Path::new("")).expect("ours");
-        Steer::start(config, Box::new(AlwaysOn::new(1)), None, None).expect("loopback")
+        let policy: SteeringPolicy = Box::new(AlwaysOn::new(1));
+        Steer::start(config, policy, None, None).expect("loopback")
     })
 }
 

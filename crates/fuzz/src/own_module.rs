@@ -160,8 +160,8 @@ mod tests {
             answer[8 * n..8 * n + 8].copy_from_slice(&word.to_le_bytes());
         }
         let family = Family { name: "gating", events: &[], actions: &[], questions: &[] };
-        let code = translated(&answering(&answer)).unwrap();
-        let mut started = code.start(&family).unwrap();
+        let code = translated(&answering(&answer)).unwrap().code;
+        let mut started = code.start(&family, Limits::SIMULATED).unwrap();
         started.begin(&[]);
         started.call(0, START, &[]).unwrap();
         assert_eq!((started.timer(), started.count()), (77, 1));
