@@ -60,8 +60,8 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@rm -f $(VENV)/.native.* $(VENV)/.live.*
 	@touch $@
 
-# Programs and libraries of `halfwink live`. The native module is named again so that Cargo unites the same features
-# for both builds and compiles nothing twice.
+# Programs and libraries of `halfwink live`. The native module is named again, and asks for the features that these ask
+# for (`cargo xtask once`), so that Cargo compiles nothing twice.
 $(LIVE): $(NATIVE)
 	@echo "building the live programs"
 	@cargo build $(CARGO) -p halfwink-py $(LIVE_CRATES)

@@ -3,6 +3,7 @@
 mod ceilings;
 mod circles;
 mod floors;
+mod once;
 mod prose;
 mod tidy;
 mod wasm;
@@ -20,6 +21,7 @@ pub fn checks() -> Vec<(&'static str, Check)> {
     vec![
         ("floors", floors::check),
         ("weigh", weigh::check),
+        ("once", once::check),
         ("circles", circles::check),
         ("prose", prose::check),
         ("why", why::check),
