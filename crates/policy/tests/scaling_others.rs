@@ -222,7 +222,7 @@ fn metronome_sleeps_shorter_as_its_queue_is_busier() {
     three.nothing(3);
     insta::assert_snapshot!(three.story(), @r"
       0.0 Sleep { span: 30 us, depth: C1 }, 2 times
-     90.0 Sleep { span: 26.301368999999998 us, depth: C1 }
+     90.0 Sleep { span: 26.301369 us, depth: C1 }
     116.3 Sleep { span: 27.20992 us, depth: C1 }
     143.5 Sleep { span: 27.900323 us, depth: C1 }
     ");
