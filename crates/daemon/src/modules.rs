@@ -21,7 +21,7 @@ pub const LIBRARY: &str = "libhalfwink_wasm.so";
 static PLACE: OnceLock<PathBuf> = OnceLock::new();
 
 /// Lets policies of these families be named by the file of a module, in the whole process.
-/// `library`: path of the interpreter; without one it is searched for from the program on.
+/// `library`: path of the interpreter; without one, the folders near the program are searched.
 pub fn install(families: &'static [&'static Playable], library: Option<PathBuf>) {
     halfwink_policy_module::install(families);
     if let Some(library) = library {

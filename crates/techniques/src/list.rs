@@ -218,8 +218,7 @@ pub type Loader = fn(path: &str, digest: &str) -> Result<&'static Technique, Err
 
 static LOADER: OnceLock<Loader> = OnceLock::new();
 
-/// Sets the loader of policies in files. A program that sets none, such as a live one, links no
-/// interpreter for them and rejects their names.
+/// Sets the loader of policies in files. A program that sets none rejects their names.
 pub fn set_loader(loader: Loader) {
     // A second library of the same process sets the same one.
     let _ = LOADER.set(loader);

@@ -29,7 +29,7 @@ pub struct StandIn<N> {
 }
 
 impl<N> StandIn<N> {
-    /// Creates one that takes over when `fault` returns a line about the policy before it.
+    /// Creates one that takes over as soon as `fault` returns what is wrong with the other.
     pub fn new(
         fault: impl Fn() -> Option<String> + Send + 'static,
         name: impl Into<String>,
@@ -38,7 +38,7 @@ impl<N> StandIn<N> {
         StandIn { fault: Box::new(fault), name: name.into(), next }
     }
 
-    /// The policy that waits, as what decides for it makes of it.
+    /// Returns the policy that would take over.
     pub fn next(&self) -> &N {
         &self.next
     }
