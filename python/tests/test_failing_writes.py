@@ -61,7 +61,8 @@ DRAWINGS = ("a figure", "a report")
 OF_HOST = re.compile(r"host\.(jsonl|parquet)$|\.html$")
 #: Files that are not there yet: a command that is killed cannot take them away.
 PARTIAL = re.compile(r"(^|/)\.[^/]+\.[0-9a-f]{16}(/|$)|\.part$")
-
+#: How `replay` tells that a log is not whole.
+CUT = re.compile(r"cut|first gap")
 PACK = re.compile(r"/pack-[0-9a-f]+\.jsonl$")
 
 Tree = dict[str, bytes]
@@ -184,9 +185,10 @@ def faults(
                 is_partial = how == "killed" and PARTIAL.search(name) is not None
                 if earlier.get(name) == content or is_partial or same(name, content, whole):
                     continue
-                # Logs grow while a command runs: what reads them says that they are cut.
+                # Logs grow while a command runs: what reads them says that they are cut, or lack
+                # what found no room.
                 said = bench.run(("replay", name))[0] if name.endswith(".log") else None
-                if said is None or (said.status == 0 and "cut" not in said.out):
+                if said is None or (said.status == 0 and not CUT.search(said.out)):
                     wrong.append(f"{name} is left, {len(content)} bytes long")
             again, _ = bench.run(command)
             if again.status != 0:
