@@ -11,9 +11,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink, lacking, need, need_bed, wait_until
+from conftest import Halfwink, lacking, need, need_bed
 from nbd_client import WRITE, Client
-from steer_bed import Recorder, balanced, describe, get, status
+from steer_bed import Recorder, balanced, describe, get, settled, status
 from test_live_router import balanced as frames_balance
 from test_live_router import nothing_wrong
 
@@ -94,9 +94,9 @@ def test_proxy_goes_on_when_its_module_is_stopped(tmp_path: Path):
     with LiveSteer(path, log=log) as steer:
         answers = [get(steer.address) for _ in range(2 * MOST)]
         assert Counter(map(status, answers)) == {200: 2 * MOST}
-        wait_until(lambda: steer.report()["connections"] == 0)
-        fault(steer.report(), "arrive")
-        balanced(steer.report())
+        report = settled(steer, 2 * MOST)
+        fault(report, "arrive")
+        balanced(report)
         # Another module under the same name decides after a reload, and counts anew.
         (tmp_path / "more").mkdir()
         again = built("steering", tmp_path / "more", most=10**6)
