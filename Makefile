@@ -101,7 +101,7 @@ tables: $(NATIVE)
 	@$(BIN)/python tools/technique_tables.py
 	@$(BIN)/python tools/target_tables.py
 	@$(BIN)/python tools/test_table.py
-	@$(BIN)/python tools/man_pages.py tools/figure_font.py
+	@$(BIN)/python tools/man_pages.py
 
 # targets/ours.csv, from the models, and the same tables from it.
 scores: $(NATIVE)
