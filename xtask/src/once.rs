@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
+
+use crate::weigh::tree;
 
 /// The package that is built alone first.
 const MODULE: &str = "halfwink-py";
@@ -16,8 +17,8 @@ pub(crate) fn check(root: &Path) -> Result<String, Vec<String>> {
     let Some(others) = others(&makefile) else {
         return Err(vec![format!("Makefile: expected a line `{OTHERS}NAMES)`")]);
     };
-    let alone = tree(root, &[])?;
-    let found = judge(&alone, &tree(root, &others)?);
+    let alone = features(root, &[])?;
+    let found = judge(&alone, &features(root, &others)?);
     if found.is_empty() {
         return Ok(format!(
             "{} crates are compiled once for both native modules",
@@ -34,20 +35,11 @@ fn others(makefile: &str) -> Option<Vec<String>> {
     Some(names.map(|name| format!("halfwink-{name}")).collect())
 }
 
-fn tree(root: &Path, others: &[String]) -> Result<String, Vec<String>> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["tree", "--locked", "-e", "normal,build", "--prefix", "none", "-f", "{p} {f}"]);
-    command.args(["--features", "halfwink-py/extension-module", "-p", MODULE]);
-    command.args(others.iter().flat_map(|package| ["-p", package]));
-    let listed =
-        command.current_dir(root).output().map_err(|e| vec![format!("cargo tree: {e}")])?;
-    if !listed.status.success() {
-        return Err(vec![format!(
-            "cargo tree: {}",
-            String::from_utf8_lossy(&listed.stderr).trim()
-        )]);
-    }
-    Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
+fn features(root: &Path, others: &[String]) -> Result<String, Vec<String>> {
+    let mut words = vec!["-e", "normal,build", "-f", "{p} {f}"];
+    words.extend(["--features", "halfwink-py/extension-module", "-p", MODULE]);
+    words.extend(others.iter().flat_map(|package| ["-p", package]));
+    tree(root, &words)
 }
 
 /// Crates with a version and features, as `name v1.0.0 a,b`. A crate may stand in a tree with

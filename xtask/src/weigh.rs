@@ -67,17 +67,21 @@ pub(crate) fn check(root: &Path) -> Result<String, Vec<String>> {
 }
 
 fn made_of(root: &Path, built: &Built) -> Result<String, Vec<String>> {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args(["tree", "--locked", "-e", "normal", "--prefix", "none", "-p", built.package])
-        .current_dir(root);
+    let mut words = vec!["-e", "normal", "-p", built.package];
     if let Some(feature) = built.feature {
-        command.args(["--no-default-features", "--features", feature]);
+        words.extend(["--no-default-features", "--features", feature]);
     }
+    tree(root, &words)
+}
+
+/// Runs `cargo tree` with these words: a line for each crate, without its place in the tree.
+pub(crate) fn tree(root: &Path, words: &[&str]) -> Result<String, Vec<String>> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["tree", "--locked", "--prefix", "none"]).args(words).current_dir(root);
     let listed = command.output().map_err(|e| vec![format!("cargo tree: {e}")])?;
     if !listed.status.success() {
         let said = String::from_utf8_lossy(&listed.stderr);
-        return Err(vec![format!("cargo tree -p {}: {}", built.package, said.trim())]);
+        return Err(vec![format!("cargo tree {}: {}", words.join(" "), said.trim())]);
     }
     Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
 }
