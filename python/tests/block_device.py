@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,19 @@ def serving(path: Path, **more: Any) -> Generator[Block]:
         more.setdefault("ram", "16M")
     with Block(Device(unix=path, **more)) as block:
         yield block
+
+
+@contextmanager
+def command(description: Path, *more: str | Path) -> Generator[subprocess.Popen[str]]:
+    """`halfwink live block` at work, which is killed if it does not end by itself."""
+    words = [sys.executable, "-m", "halfwink", "live", "block", str(description), *map(str, more)]
+    server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        assert "ready at nbd+unix:///" in server.stderr.readline()
+        yield server
+    finally:
+        server.kill()
 
 
 def run(*words: str, timeout: float = 120) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from block_device import MB, WAYS, cpu_s, resident, run, serving, verify_by_fio
+from block_device import MB, WAYS, command, cpu_s, resident, run, serving, verify_by_fio
 from conftest import Halfwink, need, need_capture, undisturbed, wait_until
 from nbd_client import (
     DISCONNECT,
@@ -421,12 +421,8 @@ def test_the_command_passes_signals_on_and_takes_another_policy(
     description, log, out = (tmp_path / name for name in ("disk.toml", "log.jsonl", "out.json"))
     text = 'schema = 1\nunix = "socket"\nram = "1M"\npin = false\npolicy = "single-thread"\n'
     description.write_text(text)
-    words = [sys.executable, "-m", "halfwink", "live", "block", str(description)]
-    words += ["--log", str(log), "-o", str(out)]
-    server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
+    with command(description, "--log", log, "-o", out) as server:
         assert server.stderr is not None
-        assert "ready at nbd+unix:///" in server.stderr.readline()
         with Client(tmp_path / "socket") as client:
             assert client.ask(WRITE, 0, body=b"x" * 512) == 0
             for new, said in (
@@ -443,8 +439,6 @@ def test_the_command_passes_signals_on_and_takes_another_policy(
                 assert more.recv(1) == b""
         server.send_signal(signal.SIGTERM)
         _, said = server.communicate(timeout=120)
-    finally:
-        server.kill()
     assert server.returncode == 0, said
     report = json.loads(out.read_text())
     assert report["policy"] == "issuer"

@@ -6,11 +6,11 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from block_device import command
 from conftest import Halfwink, lacking, need, need_bed
 from nbd_client import WRITE, Client
 from steer_bed import Recorder, balanced, describe, get, settled, status
@@ -116,12 +116,7 @@ def test_block_device_goes_on_when_its_module_is_stopped(tmp_path: Path):
     device, log, out = (tmp_path / name for name in ("disk.toml", "log.jsonl", "out.json"))
     text = 'schema = 1\nunix = "socket"\nram = "1M"\npin = false\n'
     device.write_text(f'{text}policy = "own/{module.name}:waiting=2"\n')
-    words = [sys.executable, "-m", "halfwink", "live", "block", str(device)]
-    words += ["--log", str(log), "-o", str(out)]
-    server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        assert server.stderr is not None
-        assert "ready at nbd+unix:///" in server.stderr.readline()
+    with command(device, "--log", log, "-o", out) as server:
         with Client(tmp_path / "socket") as client:
             for n in range(2 * MOST):
                 body = bytes([n]) * 512
@@ -129,8 +124,6 @@ def test_block_device_goes_on_when_its_module_is_stopped(tmp_path: Path):
                 assert client.read(0, 512) == body
         server.send_signal(signal.SIGTERM)
         _, said = server.communicate(timeout=120)
-    finally:
-        server.kill()
     assert server.returncode == 0, said
     assert "used up its fuel" in said
     assert "single-thread decides from now on" in said
