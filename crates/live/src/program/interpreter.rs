@@ -49,6 +49,8 @@ pub struct Instance {
     /// Kept so that the module is freed last.
     module: Arc<Module>,
     instance: *mut libc::c_void,
+    /// Room for the problem of a call, of which there are many a second.
+    problem: Box<[u8; ROOM]>,
 }
 
 // SAFETY: the library keeps nothing for a thread, and a module does not change.
@@ -108,11 +110,11 @@ impl Interpreter {
     /// Checks and translates a module.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence about it.
+    /// The fault of the module, as the end of a sentence about it.
     pub fn translate(self, bytes: &[u8]) -> Result<Module, String> {
-        let module = told(|problem| {
+        let module = told(&mut [0; ROOM], |problem| {
             // SAFETY: bytes and a problem that live through the call.
-            unsafe { (self.translate)(bytes.as_ptr(), bytes.len(), problem) }
+            there(unsafe { (self.translate)(bytes.as_ptr(), bytes.len(), problem) })
         });
         Ok(Module { functions: self, module: module? })
     }
@@ -136,11 +138,11 @@ impl Module {
     /// # Errors
     /// The fault of the module, as the end of a sentence about it.
     pub fn start(self: &Arc<Module>, (per_call, saved): (u64, u64)) -> Result<Instance, String> {
-        let instance = told(|problem| {
+        let instance = told(&mut [0; ROOM], |problem| {
             // SAFETY: the module lives.
-            unsafe { (self.functions.start)(self.module, per_call, saved, problem) }
+            there(unsafe { (self.functions.start)(self.module, per_call, saved, problem) })
         });
-        Ok(Instance { module: self.clone(), instance: instance? })
+        Ok(Instance { module: self.clone(), instance: instance?, problem: Box::new([0; ROOM]) })
     }
 }
 
@@ -150,14 +152,11 @@ impl Instance {
     /// # Errors
     /// The fault of the module, as the end of a sentence about it.
     pub fn call(&mut self, block: &mut [u8; BLOCK]) -> Result<(), String> {
-        let mut text = [0; ROOM];
-        let mut problem = Problem { text: text.as_mut_ptr(), room: ROOM, length: 0 };
-        let call = self.module.functions.call;
-        // SAFETY: the instance lives and is borrowed alone, as are block and problem.
-        match unsafe { call(self.instance, block, &raw mut problem) } {
-            true => Ok(()),
-            false => Err(read(&text, problem.length)),
-        }
+        let Instance { module, instance, problem } = self;
+        told(problem, |problem| {
+            // SAFETY: the instance lives and is borrowed alone, as are block and problem.
+            unsafe { (module.functions.call)(*instance, block, problem) }.then_some(())
+        })
     }
 }
 
@@ -175,21 +174,20 @@ impl Drop for Module {
     }
 }
 
-/// Calls a function that returns null with a problem.
-fn told(
-    function: impl FnOnce(*mut Problem) -> *mut libc::c_void,
-) -> Result<*mut libc::c_void, String> {
-    let mut text = [0; ROOM];
-    let mut problem = Problem { text: text.as_mut_ptr(), room: ROOM, length: 0 };
-    let made = function(&raw mut problem);
-    if made.is_null() {
-        return Err(read(&text, problem.length));
-    }
-    Ok(made)
+/// Calls a function that writes a problem into this room where it returns nothing.
+fn told<T>(
+    room: &mut [u8; ROOM],
+    function: impl FnOnce(*mut Problem) -> Option<T>,
+) -> Result<T, String> {
+    let mut problem = Problem { text: room.as_mut_ptr(), room: ROOM, length: 0 };
+    let done = function(&raw mut problem);
+    let length = problem.length.min(ROOM);
+    done.ok_or_else(|| String::from_utf8_lossy(&room[..length]).into_owned())
 }
 
-fn read(text: &[u8; ROOM], length: usize) -> String {
-    String::from_utf8_lossy(&text[..length.min(ROOM)]).into_owned()
+/// Returns a pointer that is not null.
+fn there(pointer: *mut libc::c_void) -> Option<*mut libc::c_void> {
+    (!pointer.is_null()).then_some(pointer)
 }
 
 #[cfg(test)]
