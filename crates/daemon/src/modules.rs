@@ -4,13 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use halfwink_eventlog::Header;
 use halfwink_live::program::interpreter::{Instance, Interpreter, Module, BLOCK};
 use halfwink_live::program::stand_in::StandIn;
 use halfwink_policy::record::Fields;
 use halfwink_policy_module::{
     set_translator, Block, Code, Family, Limits, Playable, Started, Translated, BYTES,
 };
-use halfwink_techniques::Choice;
+use halfwink_techniques::{Choice, Error as Unmade};
+
+use crate::run::packages;
 
 const _: () = assert!(BLOCK == BYTES, "one block");
 
@@ -31,11 +34,41 @@ pub fn install(families: &'static [&'static Playable], library: Option<PathBuf>)
     set_translator(translate);
 }
 
+/// The policy that a description has put in charge, so that a reload can tell whether it still is.
+pub struct InCharge {
+    identity: String,
+    /// Faults of policies up to then: after one more, another policy decides.
+    faults: u64,
+}
+
+impl InCharge {
+    /// Puts the policy of this header in charge, after so many faults.
+    #[must_use]
+    pub fn new(header: &Header, faults: u64) -> InCharge {
+        InCharge { identity: header.technique.clone(), faults }
+    }
+
+    /// Returns whether the policy of this header is in charge after so many faults. The file of a
+    /// module may have other content under the same name.
+    #[must_use]
+    pub fn is_still(&self, header: &Header, faults: u64) -> bool {
+        self.identity == header.technique && self.faults == faults
+    }
+}
+
+/// Checks that a policy has not failed at its start.
+///
+/// # Errors
+/// If it is a module that did.
+pub fn begun(chosen: &Choice) -> Result<(), Unmade> {
+    chosen.fault().map_or(Ok(()), |fault| Err(Unmade::Usage(fault.to_owned())))
+}
+
 /// Returns the policy of this name, which `made` makes and which takes over if the chosen one is a
 /// module and fails; none for a policy that is no module.
 ///
 /// # Errors
-/// Those of `made`.
+/// If `made` fails.
 pub fn stand_in<N, E>(
     chosen: &Choice,
     name: &str,
@@ -85,10 +118,8 @@ fn interpreter() -> Result<Interpreter, String> {
 /// Finds the library: beside a program, in the Python package that it was installed with, or in the
 /// clone above it.
 fn found(program: &Path) -> Option<PathBuf> {
-    let prefix = program.ancestors().nth(2)?;
-    let pythons = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
-    let packages = pythons.map(|entry| entry.path().join("site-packages/halfwink/_native"));
-    let beside = [program.parent()?.to_owned(), prefix.join("lib/halfwink")];
+    let packages = packages(program)?.map(|package| package.join("_native"));
+    let beside = [program.parent()?.to_owned(), program.ancestors().nth(2)?.join("lib/halfwink")];
     let clones = program.ancestors().skip(1).map(|folder| folder.join("python/halfwink/_native"));
     let folders = beside.into_iter().chain(packages).chain(clones);
     folders.map(|folder| folder.join(LIBRARY)).find(|path| path.is_file())

@@ -103,7 +103,7 @@ fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
     let made = |policy: &str| -> Result<(Choice, live::Next), Unmade> {
         let technique = Choice::parse("router", policy)?.for_live();
         let policy = technique.scaling(&model)?;
-        technique.fault().map_or(Ok(()), |fault| Err(Unmade::Usage(fault.to_owned())))?;
+        modules::begun(&technique)?;
         let header = Header::new("live router", Family::Scaling, &technique.identity())
             .on(&config.machine, "live")
             .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));

@@ -235,10 +235,15 @@ fn holds(folder: &Path) -> bool {
 
 /// The data of the Python package that a program was installed with, or of the clone above it.
 fn found(program: &Path) -> Option<PathBuf> {
-    let lib = program.ancestors().nth(2)?.join("lib");
-    let pythons = std::fs::read_dir(lib).into_iter().flatten().flatten().map(|entry| entry.path());
-    let packages = pythons.map(|python| python.join("site-packages/halfwink/data"));
+    let packages = packages(program)?.map(|package| package.join("data"));
     packages.chain(program.ancestors().skip(1).map(Path::to_owned)).find(|folder| holds(folder))
+}
+
+/// Returns the places of the Python package that a program may have been installed with.
+pub(crate) fn packages(program: &Path) -> Option<impl Iterator<Item = PathBuf>> {
+    let lib = program.ancestors().nth(2)?.join("lib");
+    let pythons = std::fs::read_dir(lib).into_iter().flatten().flatten();
+    Some(pythons.map(|python| python.path().join("site-packages/halfwink")))
 }
 
 fn name() -> String {

@@ -12,30 +12,23 @@ use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
 use halfwink_policy::steering::Side;
 use halfwink_techniques::server::{read, Model};
-use halfwink_techniques::{Choice, Error as Unmade};
+use halfwink_techniques::Choice;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::{Log, Told};
+use crate::modules::{self, InCharge};
 use crate::shown::{json, shown, values};
-use crate::{modules, openmetrics, Error, Library, Program};
+use crate::{openmetrics, Error, Library, Program};
 
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
     library: Library,
     steer: live::Steer,
     /// Locked by a reload: one at a time. A report never waits for it, nor for a drain.
-    decides: Mutex<Decides>,
+    in_charge: Mutex<InCharge>,
     log: Log,
     meter: Meter,
-}
-
-/// Policy that a description has named.
-struct Decides {
-    /// Text that names it with the digest of its file, if it is in one.
-    identity: String,
-    /// Faults of policies up to then: after one more, another policy decides.
-    faults: u64,
 }
 
 /// Report of a proxy.
@@ -102,7 +95,7 @@ fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let service = model.named_service(workload);
     let service = service.map_err(|e| Error::at(&input, "workload", e))?;
     let policy = technique.steering(&model, &service).map_err(at_policy)?;
-    technique.fault().map_or(Ok(()), |fault| Err(at_policy(Unmade::Usage(fault.to_owned()))))?;
+    modules::begun(&technique).map_err(at_policy)?;
     let header = header
         .on(machine, workload)
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
@@ -167,8 +160,8 @@ impl Steer {
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
         let (library, meter) = (library.clone(), Meter::begin());
-        let decides = Mutex::new(Decides { identity: header.technique, faults: 0 });
-        Ok(Steer { library, steer, decides, log, meter })
+        let in_charge = Mutex::new(InCharge::new(&header, 0));
+        Ok(Steer { library, steer, in_charge, log, meter })
     }
 
     /// Returns the address that it listens on: `ADDRESS:PORT`.
@@ -206,19 +199,18 @@ impl Program for Steer {
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
         let Described { config, policy, header, watts, .. } = described(&self.library, path)?;
-        let mut decides = self.decides.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_charge = self.in_charge.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.steer.config();
         let faults = self.steer.policy_faults();
         // A policy that stays keeps what it has learned, and its part of the log.
-        let same = decides.identity == header.technique
-            && decides.faults == faults
+        let same = in_charge.is_still(&header, faults)
             && before.machine == config.machine
             && before.workload == config.workload
             && before.set == config.set;
-        let identity = header.technique.clone();
+        let next = InCharge::new(&header, faults);
         let changed = self.steer.reload(config, watts, (!same).then_some((policy, header)));
         let changed = changed.map_err(Error::Input)?;
-        *decides = Decides { identity, faults };
+        *in_charge = next;
         Ok(changed)
     }
 

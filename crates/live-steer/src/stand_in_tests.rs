@@ -87,7 +87,7 @@ fn another_policy_places_all_that_wait_and_what_comes() {
     };
     served(second);
     served(third);
-    // What the failed policy had placed ends, and is not the other one's affair.
+    // A request that the failed policy had placed ends, and the other one does not hear of it.
     first.finish(true);
     assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Asleep));
 }

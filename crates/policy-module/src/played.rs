@@ -194,7 +194,7 @@ impl<T: Told> Played<T> {
         let path = self.module.path;
         self.choice.blame(format!("{path}: at {now}, told `{name}`, it {problem}"));
         self.instance = None;
-        // What it requested in the same call may be half of what it meant.
+        // Its requests of the same call may be half of what it meant.
         self.requested.clear();
         let is_live = self.choice.is_live();
         let impossible = self.told.impossible().filter(|_| !is_live);

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use halfwink_daemon::log::{Log, Told};
+use halfwink_daemon::modules::{self, InCharge};
 use halfwink_daemon::shown::json;
-use halfwink_daemon::{modules, Error, Library, Program};
+use halfwink_daemon::{Error, Library, Program};
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::config::{changes, read_as, refuse, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
@@ -33,10 +34,7 @@ pub(crate) struct Block {
 
 struct State {
     config: Config,
-    /// Text that names the policy, with the digest of its file if it is in one.
-    identity: String,
-    /// Faults of policies up to then: after one more, another policy decides.
-    faults: u64,
+    in_charge: InCharge,
     /// None once it has stopped.
     front: Option<Front>,
     /// Last report of a device that has stopped.
@@ -93,9 +91,7 @@ fn described(path: &Path) -> Result<Described, Error> {
         let made = make(&choice, &config.rest, &machine.topology());
         let Made { policy, technique, values } =
             made.map_err(|(key, error)| Error::at(&input, key, error))?;
-        if let Some(fault) = choice.fault() {
-            return Err(Error::at(&input, "policy", fault));
-        }
+        modules::begun(&choice).map_err(|fault| Error::at(&input, "policy", fault))?;
         let header = Header::new(LIVE_BLOCK, Family::Completion, &technique)
             .on("", "live")
             .with(values.iter().map(|(key, value)| (*key, value.as_str())));
@@ -135,8 +131,8 @@ impl Block {
         let said = backend.way().fell_back.into_iter().collect();
         let (log, tap) = Log::begin(log, &header)?;
         let front = Front::start(&config, &machine, backend, policy, tap).map_err(Error::Run)?;
-        let (identity, front) = (header.technique, Some(front));
-        let state = Mutex::new(State { config, identity, faults: 0, front, last: None });
+        let (in_charge, front) = (InCharge::new(&header, 0), Some(front));
+        let state = Mutex::new(State { config, in_charge, front, last: None });
         Ok((Block { state, machine, log, meter: Meter::begin() }, said))
     }
 
@@ -192,14 +188,14 @@ impl Program for Block {
         refuse(&found, &FIXED).map_err(Error::Input)?;
         // A policy that stays keeps what it has learned, and its part of the log.
         let faults = state.front.as_ref().map_or(0, Front::policy_faults);
-        let is_other = (&state.identity, &state.config.rest, state.faults)
-            != (&header.technique, &config.rest, faults);
-        let identity = header.technique.clone();
+        let is_other =
+            !state.in_charge.is_still(&header, faults) || state.config.rest != config.rest;
+        let in_charge = InCharge::new(&header, faults);
         if let Some(front) = &state.front {
             let policy = is_other.then_some((policy, header));
             front.reload(&config, policy).map_err(Error::Input)?;
         }
-        (state.config, state.identity, state.faults) = (config, identity, faults);
+        (state.config, state.in_charge) = (config, in_charge);
         Ok(found)
     }
 
