@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -312,11 +313,15 @@ def kept() -> list[dict[str, Any]]:
 def test_every_claim_of_the_works_is_loaded() -> None:
     """Each names targets that exist and are ordered so in print, or the loader would refuse it."""
     claims = verdicts.every_claim()
-    works = {t["id"].split("/")[0] for t in library().targets()}
+    areas = {t["id"]: t["area"] for t in library().targets()}
+    works = {name.split("/")[0] for name in areas}
     files = {path.stem for path in (root() / "targets/claims").glob("*.toml")}
     assert {claim.work for claim in claims} == files == works
-    for work in works:
-        assert 8 <= sum(claim.work == work for claim in claims) <= 15, work
+    # A chapter has ten to fifteen; Mogul 2007 is a paper, with a few on what its calls cost.
+    by_chapter = Counter((claim.work, areas[claim.figure]) for claim in claims)
+    assert by_chapter.pop(("mogul", "switching"), 0) + by_chapter[("mogul", "offload")] <= 15
+    for chapter, count in by_chapter.items():
+        assert 10 <= count <= 15, chapter
 
 
 def test_claims_are_shown_with_verdict_sentence_and_counts(halfwink: Halfwink) -> None:

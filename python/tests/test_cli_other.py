@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from halfwink.cli import console
+from halfwink.runs import batch
 from halfwink.targets import targets
 
 ROOT = Path(__file__).parents[2]
@@ -303,3 +305,19 @@ def test_a_chart_is_never_replaced_silently_nor_of_an_unknown_kind(halfwink, tmp
     assert done.complaint.startswith("p.xyz: expected a name that ends in .pdf, .svg")
     done = halfwink(*words, "nowhere/p.svg")
     assert done.complaint == "nowhere/p.svg: there is no folder nowhere"
+
+
+def test_a_long_run_says_in_a_log_how_far_it_is(capsys, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    with console.progress_bar("claims") as report:
+        for now in (100.0, 129.0, 131.0, 150.0, 162.0):
+            report(batch.Progress(int(now), 500, 1, 2, "ps"))
+    assert capsys.readouterr().err.splitlines() == [
+        "claims: 131 of 500 runs, 31 s",
+        "claims: 162 of 500 runs, 62 s",
+    ]
+    with console.progress_bar("claims", quiet=True) as report:
+        now = 1000.0
+        report(batch.Progress(1, 500, 1, 2, "ps"))
+    assert capsys.readouterr().err == ""

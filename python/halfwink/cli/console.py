@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -271,11 +272,30 @@ def _cell(value: Any) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+class _ProgressLines:
+    """Progress as lines, for a pipe or the log of a batch system: one each half a minute."""
+
+    EVERY_S = 30.0
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._begun = self._said = time.monotonic()
+
+    def __call__(self, p: batch.Progress) -> None:
+        now = time.monotonic()
+        if now - self._said >= self.EVERY_S:
+            self._said = now
+            say(f"{self._title}: {p.jobs_done} of {p.jobs} runs, {now - self._begun:.0f} s")
+
+
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[batch.Progress], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if quiet or not err.is_terminal:
+    """A bar on a terminal, a line now and then elsewhere."""
+    if quiet:
         yield lambda _: None
+        return
+    if not err.is_terminal:
+        yield _ProgressLines(title)
         return
     from rich.progress import (
         BarColumn,
