@@ -324,6 +324,14 @@ def test_every_claim_of_the_works_is_loaded() -> None:
         assert 10 <= count <= 15, chapter
 
 
+def test_a_claim_whose_figure_is_met_says_what_fails() -> None:
+    """The figure beside its printed value would read as if nothing did."""
+    claim = next(c for c in kept() if c["id"] == "niccolini/sleep-and-delay")
+    figure, _, rest = claim["said"].partition(" What fails: ")
+    assert figure.startswith("Printed 100 us, here ") and claim["size"] == verdicts.NO
+    assert rest.startswith("Printed 60 us, here ")
+
+
 def test_claims_are_shown_with_verdict_sentence_and_counts(halfwink: Halfwink) -> None:
     shown = halfwink("reproduce", "--claims", "mogul/re-aim").out
     lines = [line.rstrip() for line in shown.splitlines()]

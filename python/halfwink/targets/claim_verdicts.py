@@ -68,6 +68,12 @@ class Measured:
         found = {self._part(kind, part) for part in parts}
         return next(outcome for outcome in (NO, OPEN, YES, ECHO) if outcome in found)
 
+    def failing(self, kinds: Mapping[str, Sequence[Part]]) -> list[str]:
+        """Returns the targets that fail a kind each by itself."""
+        parts = [(kind, part) for kind, those in kinds.items() for part in those]
+        alone = [(kind, part) for kind, part in parts if part.how == "alone"]
+        return [part.ids[0] for kind, part in alone if self._part(kind, part) == NO]
+
     def _part(self, kind: str, part: Part) -> str:
         targets = [self.targets[id] for id in part.ids]
         values = [self.values[id] for id in part.ids]
@@ -228,6 +234,11 @@ def _said(claim: Claim, ours: Measured, outcomes: Mapping[str, str]) -> list[str
         here = known.index(extreme(known))
         shown = _differences([str(ours.targets[id]["quantity"]) for id in part.ids])
         said.append(f"The {word} is {shown[0]} in print and {shown[here]} here.")
+    failing = ours.failing(claim.kinds)
+    if failing and claim.figure not in failing:
+        # The figure alone would read as if nothing failed.
+        target, value = ours.targets[failing[0]], ours.values[failing[0]]
+        said.append(f"What fails: {_beside(target, value)}")
     if verdict(outcomes) == "holds in part":
         said.append(_by_kind(outcomes))
     return said
