@@ -15,13 +15,19 @@ use super::read::{
 };
 use super::Entry;
 
+/// Error of a step whose program is not installed.
+pub const NO_PROGRAM: &str = "its program is not installed";
+
 /// Text between two others.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
     rest.split_once(after).map(|(found, _)| found)
 }
 
-/// Follows the advice of a message; none if it names no step that a program can take here.
+/// Follows the advice of a message; none if it names no step that a program can take.
+///
+/// # Errors
+/// [`NO_PROGRAM`], or why the file does not load after the step either.
 pub fn follow(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, String>> {
     let is_written = |command: &&str| command.contains("FILE") && command.contains(" > ");
     let command = between(said, "`", "`").filter(is_written);
@@ -45,7 +51,11 @@ pub fn follow(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, St
                 .then(|| "sed '1s/start$/start_us/' FILE > out".to_owned());
             shell(path, &command.or(rename)?, "out", flows)
         }
-        "frames" => shell(path, between(said, "`", "`")?, "WHOLE", frames),
+        // Not what captures frames anew.
+        "frames" => {
+            let command = between(said, "`", "`").filter(|command| command.ends_with("WHOLE"));
+            shell(path, command?, "WHOLE", frames)
+        }
         _ if said.contains("--format champsim-cloudsuite") => {
             Some(instructions(path, RecordForm::Cloudsuite, CLOUDSUITE))
         }
@@ -116,8 +126,7 @@ fn of_blocks(entry: &Entry, path: &Path, said: &str) -> Option<Result<Found, Str
     named.map(|name| text_of(name).and_then(|bytes| blocks(name, bytes, &[])))
 }
 
-/// Runs a command on the file in a folder of its own, and reads what it left there; none if the
-/// program is not installed.
+/// Runs a command on the file in a folder of its own, and reads what it left there.
 fn shell(
     path: &Path,
     command: &str,
@@ -128,7 +137,7 @@ fn shell(
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |folder: PathBuf| folder.join(program).is_file();
     if !std::env::split_paths(&paths).any(is_there) {
-        return None;
+        return Some(Err(NO_PROGRAM.to_owned()));
     }
     let folder = tempfile::tempdir().unwrap();
     let whole = fs::canonicalize(path).unwrap();
