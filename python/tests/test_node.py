@@ -421,6 +421,15 @@ def test_a_verdict_says_when_a_run_is_too_short_for_its_intervals(requests: int,
     assert told is None or 4_000 < int(told[1].replace(" ", "")) < 5_000
 
 
+def test_a_technique_that_does_not_keep_up_makes_no_run_too_short():
+    four = {"server.dies": 1, "server.cores": 4}
+    techniques = ["teo", "teo+os-static"]
+    played = hw.compare("nginx@70", techniques=techniques, set={"requests": 45_000} | four)
+    units = {row["technique"]: row["units"] / 4 for row in played.runs.to_dicts()}
+    assert units["teo+os-static"] < 9_000 < units["teo"]
+    assert "few for a governor" not in played.verdict().sentences[-1]
+
+
 def test_profile_and_compare_play_a_file(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")
