@@ -21,6 +21,10 @@ SMALL = ("-n", "300000")
 PUBLISHED = ("-t", "idle-gate,mapg-counter,tap,oracle")
 STATES = {"active", "stalled", "idle", "gating", "gated", "charging", "restoring"}
 
+LOG = '127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326\n'
+PROFILE = 'schema = 1\nworkload = "a"\ncore = "any"\nservice_us = { law = "fixed", mean = 9 }\n'
+STUDY = 'schema = 1\nworkloads = ["nginx"]\ntechniques = ["tap"]\n'
+
 
 def test_a_comparison_prints_a_table_and_leaves_its_files(halfwink, tmp_path: Path):
     words = ("compare", "nginx", "gcc", *SMALL, *PUBLISHED, "--timeline", "20", "-o", "out")
@@ -166,6 +170,36 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
         assert not list((mount / "out" / "runs").glob(".*"))
     finally:
         subprocess.run(["umount", str(mount)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "expected"),
+    [
+        (
+            "a.log",
+            LOG,
+            ("-m", "golden-cove-56"),
+            "a log of requests: `halfwink compare nginx --load",
+        ),
+        ("a.log", LOG, ("-m", "ev6-1"), "a log of requests"),
+        ("my.toml", PROFILE, ("-m", "ev6-1"), "a profile of a service: `halfwink compare FILE -m"),
+        ("s.toml", STUDY, ("-m", "ev6-1"), "a study: `halfwink run FILE`"),
+        (
+            "notes",
+            "what I did\n",
+            ("-m", "golden-cove-56"),
+            "expected a profile of a service, FILE",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_named_whose_name_has_no_slash(
+    halfwink, tmp_path: Path, name: str, text: str, words: tuple[str, ...], expected: str
+):
+    (tmp_path / name).write_text(text)
+    done = halfwink("compare", name, *words)
+    assert done.status == 2
+    assert done.complaint.startswith(f"{name}: ")
+    assert expected in done.complaint
 
 
 @pytest.mark.parametrize(

@@ -330,12 +330,17 @@ impl Library {
             return Ok(WorkloadKind::Service(self.service(service(*model, settings)?)));
         }
         let is_trace = Path::new(name).extension().is_some_and(|e| e == "hwt");
-        let path = if is_trace || (name.contains('/') && Path::new(name).is_file()) {
+        let is_path = name.contains('/') && Path::new(name).is_file();
+        let shipped = self.folder("workloads").join(format!("{name}.hwt"));
+        let path = if is_trace || is_path {
             PathBuf::from(name)
+        } else if shipped.exists() {
+            shipped
         } else {
-            let path = self.folder("workloads").join(format!("{name}.hwt"));
-            if !path.exists() {
-                self.elsewhere()?.refuse(name)?;
+            self.elsewhere()?.refuse(name)?;
+            // A file of the working folder; a name that is known means what it always means.
+            let path = PathBuf::from(name);
+            if !path.is_file() {
                 let mut known = self.names("workloads", "hwt");
                 known.extend(Kernel::ALL.iter().map(|(n, ..)| (*n).to_owned()));
                 known.extend(SERVICES.iter().map(|model| model.name.to_owned()));

@@ -25,6 +25,8 @@ pub enum Family {
     Instructions,
     /// Frames of a network.
     Frames,
+    /// Profiles of services on a server.
+    Services,
     /// Descriptions of machines and workloads.
     Descriptions,
 }

@@ -1,6 +1,6 @@
 //! Formats that a reader of halfwink takes, for readers of the other families; and containers.
 
-use super::Family::{Blocks, Counts, Flows, Frames, Idle, Requests};
+use super::Family::{Blocks, Counts, Flows, Frames, Idle, Requests, Services};
 use super::{Row, READ};
 
 const PLAYS_BLOCKS: &str = "`halfwink live block --advise --load FILE` plays it";
@@ -27,6 +27,21 @@ pub(super) const ROWS: &[Row] = &[
         what: "a trace of instructions",
         is: |head| head.is(b"\x89HWT\r\n"),
         how: "`halfwink trace info FILE` shows it",
+        steps: &[(Services, "`halfwink profile FILE -m golden-cove` makes a profile of it")],
+    },
+    Row {
+        what: "a profile of a service",
+        is: |head| head.within("service_us") && head.lines().any(|line| line.starts_with("core =")),
+        how: "`halfwink compare FILE -m golden-cove-56` plays it on a server",
+        steps: &[(Services, READ)],
+    },
+    Row {
+        what: "a study",
+        is: |head| {
+            let has = |key: &str| head.lines().any(|line| line.starts_with(key));
+            has("workloads =") && has("techniques =")
+        },
+        how: "`halfwink run FILE` plays it",
         steps: &[],
     },
     Row { what: "a table in Parquet", is: |head| head.is(b"PAR1"), how: AS_CSV, steps: &[] },
@@ -148,7 +163,11 @@ pub(super) const ROWS: &[Row] = &[
         what: "a log of requests",
         is: |head| head.has(" HTTP/1.") && head.has("["),
         how: "`halfwink hybrid --load log:FILE` plays it",
-        steps: &[(Requests, READ), (Counts, READ)],
+        steps: &[
+            (Requests, READ),
+            (Counts, READ),
+            (Services, "`halfwink compare nginx --load log:FILE` plays its arrivals"),
+        ],
     },
     Row {
         what: "a connection matrix of htsim",

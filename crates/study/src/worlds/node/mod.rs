@@ -7,9 +7,12 @@ mod load;
 pub use gaps::{ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo};
 pub use job::Node;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use halfwink_engine::{Cdf, Input, Law};
+use halfwink_inputs::{look, Family};
 use halfwink_node::{Profile, ProfileSpec};
 use halfwink_techniques::node::machine::{Machine, Spec, SpecError};
 
@@ -105,6 +108,9 @@ impl Library {
                 return Ok(self.folder(&folder).join(format!("{name}.toml")));
             }
         }
+        if let Some(what) = stranger(Path::new(name)) {
+            return Err(StudyError::Usage(format!("{name}: {what}")));
+        }
         let known = self.profiles(core);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         match StudyError::unknown("service", name, known.iter().copied()) {
@@ -122,10 +128,22 @@ impl Library {
     }
 }
 
+/// Tells what a file is that was named in place of a service; none if there is no such file.
+fn stranger(path: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    // Looked at before it is opened: a pipe would wait for a writer.
+    let file = path.is_file().then(|| File::open(path))?.ok()?;
+    file.take(LOOKED_AT).read_to_end(&mut head).ok()?;
+    let other = look(&head, Family::Services).map(|other| other.to_string());
+    Some(other.unwrap_or_else(|| "expected a profile of a service, FILE.toml".to_owned()))
+}
+
 fn at(input: &Input, error: &SpecError) -> StudyError {
     input.error_at_key(&error.element, &error.message).into()
 }
 
+/// Bytes of a file that tell what it is.
+const LOOKED_AT: u64 = 1 << 16;
 /// Most bytes of a distribution.
 const MOST_BYTES: u64 = 1 << 26;
 
