@@ -73,24 +73,38 @@ def headers(stream: int, path: bytes, *, method: int = 0x82, ends: bool = True) 
     return frame(1, 5 if ends else 4, stream, fields)
 
 
-def times(address: str, count: int = HONEST) -> list[float]:
+def answered(address: str) -> None:
+    assert status(get(address)) == 200
+
+
+def answered_by_tcp(address: str) -> None:
+    """The machine does not close the connection: its client does."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), 60) as peer:
+        peer.sendall(b"GET /2 HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert status(peer.recv(1 << 16)) == 200
+
+
+def times(address: str, count: int = HONEST, ask: Callable[[str], None] = answered) -> list[float]:
     """How long honest requests take, one after the other; all are answered."""
     took: list[float] = []
     for _ in range(count):
         begun = time.monotonic()
-        assert status(get(address)) == 200
+        ask(address)
         took.append(time.monotonic() - begun)
     return sorted(took)
 
 
-def unhurt(address: str, attack: Callable[[], object]) -> None:
+def unhurt(
+    address: str, attack: Callable[[], object], ask: Callable[[str], None] = answered
+) -> None:
     """Honest requests take no longer beside an attack: nine of ten are below twice the time in
     which 99 of 100 are answered without it."""
 
     def trial() -> tuple[float, float]:
-        quiet = times(address)[HONEST * 99 // 100]
+        quiet = times(address, ask=ask)[HONEST * 99 // 100]
         attack()
-        return quiet, times(address)[HONEST * 9 // 10]
+        return quiet, times(address, ask=ask)[HONEST * 9 // 10]
 
     def wrong(found: tuple[float, float]) -> str | None:
         quiet, beside = found
@@ -174,6 +188,39 @@ def test_slow_senders_hold_no_machine(
             wait_until(lambda: steer.report()["memory"]["cut_holding"] > 0)
 
         unhurt(steer.address, attack)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % len(BODY)],
+    ids=["nothing said", "nothing taken"],
+)
+def test_silent_connections_hold_no_machine_of_plain_tcp(
+    tmp_path: Path, pair: tuple[Recorder, Recorder], attackers: contextlib.ExitStack, said: bytes
+):
+    """They say nothing, or take nothing of what they have asked for."""
+    path = describe(tmp_path, *(r.address for r in pair), top='mode = "tcp"', limits=BRIEF)
+    with LiveSteer(path) as steer:
+
+        def attack() -> None:
+            for _ in range(40):
+                attackers.enter_context(attacker(steer.address, 4096)).sendall(said)
+
+        unhurt(steer.address, attack, answered_by_tcp)
+        assert steer.report()["memory"]["cut_holding"] > 0
+
+
+def test_a_silent_connection_of_plain_tcp_may_stay_while_nobody_waits(
+    tmp_path: Path, pair: tuple[Recorder, Recorder]
+):
+    limits = f"{BRIEF}\nhold_ms = 0"
+    path = describe(tmp_path, *(r.address for r in pair), top='mode = "tcp"', limits=limits)
+    with LiveSteer(path) as steer, attacker(steer.address) as peer:
+        wait_until(lambda: in_service(steer) == 1)
+        times(steer.address, 40, answered_by_tcp)
+        peer.sendall(b"GET /7 HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert peer.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
+        assert steer.report()["memory"]["cut_holding"] == 0
 
 
 def test_whoever_is_alone_with_a_machine_may_be_slow(

@@ -194,7 +194,8 @@ pub(super) async fn connection(
     let config = lane.shared.config();
     let address = peer.ip().to_canonical().to_string();
     if config.mode == Mode::Tcp {
-        return tcp::serve(&lane, Conn::new(Stream::Tcp(stream)), &address).await;
+        let client = Conn::new(Stream::Tcp(stream));
+        return tcp::serve(&lane, client, &address, account).await;
     }
     let mut client = Client { address, scheme: "http", headers: config.headers.clone() };
     let tls = lane.shared.tls.lock().unwrap_or_else(PoisonError::into_inner).clone();
