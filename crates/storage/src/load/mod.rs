@@ -134,8 +134,9 @@ impl Issues {
 
 /// Whether a first line is of a job file: a section, or a key of one that is missing.
 fn is_job(line: &str) -> bool {
-    // JSON begins with a bracket, too.
-    let is_list = line.starts_with("[{") || line.starts_with("[\"");
+    // JSON begins with a bracket, too, and so do events of LTTng: `[10:11:12.5] (+0.1) host ...`.
+    let is_list =
+        ["[{", "[\""].iter().any(|begin| line.starts_with(begin)) || line.contains("] (+");
     let key = line.split_once('=').map_or("", |(key, _)| key.trim());
     let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     (line.starts_with('[') && !is_list) || is_key
@@ -193,8 +194,10 @@ impl Load {
                 _ => (ended, "last line"),
             };
             let events = form.read(first, text)?;
-            let trace = Trace::of(events, form.name()).map(Load::Trace).map_err(whole)?;
-            return Ok(told(trace, word));
+            let mut trace = Trace::of(events, form.name()).map_err(whole)?;
+            let why = "the recorder could not keep them, so there were more I/Os";
+            trace.account.leave_out("lost events", why, text::lost_events(text));
+            return Ok(told(Load::Trace(trace), word));
         }
         let lines = text.lines().map(str::trim);
         let begin =
