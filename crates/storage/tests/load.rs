@@ -532,6 +532,15 @@ fn times_in_another_unit_than_their_column_says_are_refused() {
 }
 
 #[test]
+fn tables_of_calls_are_no_lines_of_blkparse() {
+    let slow = "TIME     COMM   PID    T BYTES   OFF_KB   LAT(ms) FILENAME\n\
+                06:49:17 bash   3616   R 512     0           7.75 cksum\n\
+                06:49:17 cksum  3616   R 39936   512         1.34 [\n";
+    let error = read(slow).unwrap_err();
+    assert!(error.contains("this is slow calls of a file system"), "{error}");
+}
+
+#[test]
 fn engines_of_spdk_queue() {
     for engine in ["spdk", "external:/opt/spdk/build/fio/spdk_nvme", "external:spdk_bdev"] {
         assert_eq!(job(&format!("ioengine={engine}\niodepth=16")).depth, 16);

@@ -187,7 +187,11 @@ impl Load {
         if text.starts_with("fio version") {
             return iolog::read(first, ended).map(|load| told(load, "last line"));
         }
-        if let Some(form) = text::Form::of(text) {
+        // Lines of a user's own are told by little: a format of another tool goes first.
+        let is_own = |form: &text::Form| *form == text::Form::Columns;
+        let form = text::Form::of(text)
+            .filter(|form| !is_own(form) || look(&first.bytes, Family::Blocks).is_none());
+        if let Some(form) = form {
             // Tables of a user's own need no newline at their end, as other programs' lines do.
             let (text, word) = match form {
                 text::Form::Table => (text, "check of the end"),
