@@ -284,6 +284,8 @@ pub(super) mod tests {
     fn lists_between_commas_have_comments_and_decimal_commas() {
         let plain = read_flows("0,7,1500,2000 # the first\n3,1,1e6,10.5\n", &racks()).unwrap();
         assert_eq!((plain.flows().len(), plain.bytes()), (2, 1_001_500.0));
+        let quoted = "\"src\",\"dst\",\"size\",\"start_s\"\n\"0\",\"1\",\"5\",\"0.5\"\n";
+        assert_eq!(read_flows(quoted, &racks()).unwrap().bytes(), 5.0);
         let table = "src;dst;bytes;start_us # mine\n0;1;1000;0\n2;3;3000;1,5\n";
         let table = read_flows(table, &racks()).unwrap();
         assert_eq!(table.flows()[1].after, Time::from_ns(1500.0));

@@ -44,7 +44,8 @@ impl Layout {
             return Layout { bytes: 4, begin: 5, unit_ns: 1e9, words: 6, head: 1, ..PLAIN };
         }
         // Numbers between commas in the order of the plain list.
-        if first.split(',').count() == PLAIN.words && !first.starts_with(char::is_alphabetic) {
+        let is_number = |word: &str| word.trim().parse::<f64>().is_ok();
+        if first.split(',').count() == PLAIN.words && first.split(',').all(is_number) {
             return Layout { delimiter: Some(','), ..PLAIN };
         }
         table(first).unwrap_or(PLAIN)
