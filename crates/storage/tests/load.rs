@@ -109,7 +109,8 @@ fn wrong_jobs_are_named_with_their_line() {
     assert!(error("[a]\nwait_for=b").starts_with("a:2: wait_for: found `b`"));
     assert!(error("[a]\nbssplit=4k/50:8k/20").starts_with("a:2: bssplit: shares sum to 70"));
     assert!(error("[a]\nread_iolog=b.bin").starts_with("a:2: read_iolog: this job replays"));
-    assert!(error("[a]\ninclude other.fio").contains("include"));
+    assert_eq!(error("include b.fio\n[a]"), "a:1: include: expected the lines of `b.fio` here");
+    assert_eq!(error("[a]\ninclude b.fio"), "a:2: include: expected the lines of `b.fio` here");
     assert!(error("[a]\nnumjobs=60000\n[b]\nnumjobs=60000").contains("expected at most 65536"));
 }
 

@@ -132,14 +132,14 @@ impl Issues {
     }
 }
 
-/// Whether a first line is of a job file: a section, or a key of one that is missing.
+/// Whether a first line is of a job file: a section, another file, or a key of a missing section.
 fn is_job(line: &str) -> bool {
     // JSON begins with a bracket, too, and so do events of LTTng: `[10:11:12.5] (+0.1) host ...`.
     let is_list =
         ["[{", "[\""].iter().any(|begin| line.starts_with(begin)) || line.contains("] (+");
     let key = line.split_once('=').map_or("", |(key, _)| key.trim());
     let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    (line.starts_with('[') && !is_list) || is_key
+    (line.starts_with('[') && !is_list) || is_key || line.starts_with("include ")
 }
 
 /// Splits off a last line that may be cut within its last number; returns whether there is one.

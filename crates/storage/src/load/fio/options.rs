@@ -4,7 +4,7 @@
 const NAMES: &str = include_str!("options.txt");
 
 /// Options that say what is in flight.
-const PLAYED: [&str; 25] = [
+const PLAYED: [&str; 24] = [
     "bs",
     "blocksize",
     "bsrange",
@@ -27,7 +27,6 @@ const PLAYED: [&str; 25] = [
     "kb_base",
     "name",
     "read_iolog",
-    "include",
     "direct",
     "buffered",
 ];
