@@ -58,6 +58,47 @@ def test_counters_say_how_often_the_kernel_was_wrong(halfwink: Halfwink, tmp_pat
     assert rows["C6"]["share_pct"] == pytest.approx(100 * 60 / 80.1)
 
 
+#: What turbostat 2023.11 prints of two cores with two threads each: the columns of a core stand in
+#: the row of its first thread, those of the package in the row of its first core.
+TURBOSTAT_THREADS = """\
+Core\tCPU\tAvg_MHz\tBusy%\tBzy_MHz\tC1\tC6\tC1%\tC6%\tCPU%c1\tCPU%c6\tCoreTmp\tPkgWatt
+-\t-\t100\t5.00\t2000\t100\t1000\t10.00\t85.00\t30.00\t65.00\t41\t50.00
+0\t0\t100\t5.00\t2000\t10\t100\t10.00\t85.00\t30.00\t65.00\t41\t50.00
+0\t2\t100\t5.00\t2000\t20\t200\t10.00\t85.00\t30.00
+1\t1\t100\t5.00\t2000\t30\t300\t10.00\t85.00\t30.00\t65.00\t40
+1\t3\t100\t5.00\t2000\t40\t400\t10.00\t85.00\t30.00
+"""
+
+
+def test_turbostat_rows_without_columns_of_core_and_package_count():
+    found = read(TURBOSTAT_THREADS)
+    assert found.cpus == 4
+    assert [(state.name, state.stays) for state in found.states] == [("C1", 100), ("C6", 1000)]
+
+
+def test_turbostat_without_cpus_or_idle_states_is_refused():
+    rows = [line.split("\t") for line in TURBOSTAT_THREADS.splitlines()]
+    summary = "\n".join("\t".join(row[2:]) for row in rows[:2])
+    with pytest.raises(HalfwinkError, match="no CPUs: run it without --Summary"):
+        counters(summary, "file")
+    busy = "\n".join("\t".join(row[:5]) for row in rows)
+    with pytest.raises(HalfwinkError, match="no idle states"):
+        counters(busy, "file")
+
+
+def test_sysfs_under_titles_of_head_and_tail_is_read():
+    lines = [line.rpartition(":") for line in SYSFS.splitlines()]
+    titled = "\n".join(f"==> {name} <==\n{value}\n" for name, _, value in lines)
+    assert read(titled) == read(SYSFS)
+
+
+@pytest.mark.parametrize("lost", ["usage", "time"])
+def test_sysfs_without_stays_or_times_is_refused(lost: str):
+    kept = "\n".join(line for line in SYSFS.splitlines() if f"/{lost}:" not in line)
+    with pytest.raises(HalfwinkError, match=f"no file `{lost}`: `grep"):
+        counters(kept, "file")
+
+
 #: A report of powertop 2.14 (Debian 12) of a virtual machine of two CPUs, without its other parts.
 POWERTOP = """\
 ____________________________________________________________________

@@ -109,7 +109,8 @@ fn wrong_jobs_are_named_with_their_line() {
     assert!(error("[a]\nwait_for=b").starts_with("a:2: wait_for: found `b`"));
     assert!(error("[a]\nbssplit=4k/50:8k/20").starts_with("a:2: bssplit: shares sum to 70"));
     assert!(error("[a]\nread_iolog=b.bin").starts_with("a:2: read_iolog: this job replays"));
-    assert!(error("[a]\ninclude other.fio").contains("include"));
+    assert_eq!(error("include b.fio\n[a]"), "a:1: include: expected the lines of `b.fio` here");
+    assert_eq!(error("[a]\ninclude b.fio"), "a:2: include: expected the lines of `b.fio` here");
     assert!(error("[a]\nnumjobs=60000\n[b]\nnumjobs=60000").contains("expected at most 65536"));
 }
 
@@ -450,4 +451,101 @@ fn comments_between_lines_of_blkparse_are_left_out() {
     let line = |n: u64| format!("  8,0    1 {n:8}     0.{n:09}   700  Q   R {} + 8 [fio]\n", 8 * n);
     let text = format!("# of sda\n{}\n# half\n{}", line(1), line(5));
     assert_eq!(trace(&text).requests(), 2);
+}
+
+/// A write and a read of 4 KiB, 1 ms apart, each of 80 us; `between` stands before each event's
+/// name, and `behind` behind its line.
+fn perf_events(between: &str, behind: &str) -> String {
+    let event = |at: &str, what: &str, kind: &str, sector: u32| {
+        format!(
+            "fio 1 [001] {at}:{between} block:block_rq_{what}: 8,0 {kind} 4096 () {sector} + 8 [f]\n\
+             {behind}"
+        )
+    };
+    let events = [
+        event("100.000000", "issue", "W", 1000),
+        event("100.000080", "complete", "W", 1000),
+        event("100.001000", "issue", "R", 2000),
+        event("100.001080", "complete", "R", 2000),
+    ];
+    events.concat()
+}
+
+#[test]
+fn periods_calls_and_headers_between_events_are_left_out() {
+    let calls = "\tffffffff9d4a1b2c blk_mq_start_request+0x11c ([kernel.kallsyms])\n\t    7f12 \
+                 [unknown] (/usr/lib/libc.so.6)\n\n";
+    let trace_cmd = format!("version = 7\nCPU 2 is empty\ncpus=4\n{}", perf_events("", ""));
+    for text in [perf_events("          1", ""), perf_events("", calls), trace_cmd] {
+        let trace = trace(&text);
+        assert_eq!((trace.requests(), trace.reads), (2, 0.5), "{text}");
+        assert_eq!(trace.latency_us, Some(80.0), "{text}");
+    }
+}
+
+#[test]
+fn lost_events_are_told_with_their_count() {
+    let snoop = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.1 fio 1 sda R 8 4096 0.2\n\
+                 0.2 fio 1 sda R 16 4096 0.2\n^C\nPossibly lost 12 samples\n";
+    let own =
+        "Attaching 2 probes...\n123456789012 R 8 4096\n123456799012 R 16 4096\nLost 12 events\n";
+    let perf = "perf 1 [001] 100.2: PERF_RECORD_LOST lost 12\n";
+    let texts = [
+        snoop.to_owned(),
+        own.to_owned(),
+        perf_events("", "") + perf,
+        perf_events("", "") + "CPU:1 [LOST 12 EVENTS]\n",
+        perf_events("", "") + "CPU:1 [12 EVENTS DROPPED]\n",
+    ];
+    for text in texts {
+        let trace = trace(&text);
+        assert_eq!(trace.requests(), 2, "{text}");
+        let told = trace.account.left_out().join(", ");
+        assert!(told.contains("12 lost events"), "{text}: {told}");
+    }
+}
+
+#[test]
+fn tables_have_dates_decimal_commas_and_kibibytes() {
+    let comma = "time_ms;op;offset;bytes;latency_ms\n0,5;R;0;4096;0,25\n2,5;W;4096;4096;0,25\n";
+    let commas = trace(comma);
+    assert_eq!((commas.cpus[0][1].at_ps, commas.latency_us), (2_000_000_000, Some(250.0)));
+    for (first, second) in [
+        ("2025-11-03T10:00:00.999Z", "2025-11-03T10:00:01.001Z"),
+        ("2025-11-03 10:00:00.999", "2025-11-03 10:00:01.001"),
+        ("2025-11-03T10:00:00.999+01:00", "2025-11-03T10:00:01.001+01:00"),
+    ] {
+        let rows = format!("timestamp,op,offset,size_kb\n{first},R,0,4\n{second},W,4096,4\n");
+        let dates = trace(&rows);
+        assert_eq!((dates.cpus[0][1].at_ps, dates.bytes()), (2_000_000_000, 4096.0), "{rows}");
+    }
+}
+
+#[test]
+fn times_in_another_unit_than_their_column_says_are_refused() {
+    let rows = |unit: &str| {
+        let rows: String = (0..20).map(|n| format!("{n},R,{},4096\n", 8192 * n)).collect();
+        read(&format!("time_{unit},op,offset,bytes\n{rows}"))
+    };
+    assert!(rows("us").is_ok());
+    let error = rows("ns").unwrap_err();
+    assert!(error.contains("found 20 requests in 19 ns, expected"), "{error}");
+}
+
+#[test]
+fn tables_of_calls_are_no_lines_of_blkparse() {
+    let slow = "TIME     COMM   PID    T BYTES   OFF_KB   LAT(ms) FILENAME\n\
+                06:49:17 bash   3616   R 512     0           7.75 cksum\n\
+                06:49:17 cksum  3616   R 39936   512         1.34 [\n";
+    let error = read(slow).unwrap_err();
+    assert!(error.contains("this is slow calls of a file system"), "{error}");
+}
+
+#[test]
+fn engines_of_spdk_queue() {
+    for engine in ["spdk", "external:/opt/spdk/build/fio/spdk_nvme", "external:spdk_bdev"] {
+        assert_eq!(job(&format!("ioengine={engine}\niodepth=16")).depth, 16);
+    }
+    let error = read("[a]\nioengine=external:./mine.so\n").unwrap_err();
+    assert!(error.contains("ioengine: found `external:./mine.so`"), "{error}");
 }

@@ -12,6 +12,8 @@ from halfwink.errors import HalfwinkError
 
 #: A line of `grep . /sys/devices/system/cpu/cpu*/cpuidle/state*/*`.
 SYSFS = re.compile(r"cpu(\d+)/cpuidle/state(\d+)/(name|usage|time|above|below|rejected):(.*)$")
+#: The line that `head` and `tail` write before the text of each file.
+TITLED = re.compile(r"==> (.*) <==$")
 #: Counters of sysfs that only grow.
 GROWS = ("usage", "time", "above", "below", "rejected")
 #: A sample of node_exporter's collector `cpu`; before version 0.16 it was called `node_cpu`.
@@ -41,7 +43,7 @@ def counters(text: str, file: str) -> IdleCounters | None:
 def _sysfs(lines: Iterable[str], file: str) -> IdleCounters | None:
     """Reads files of cpuidle; of two snapshots, one behind the other, it takes the difference."""
     values: dict[tuple[int, int], dict[str, list[str]]] = {}
-    for line in lines:
+    for line in _untitled(lines):
         if found := SYSFS.search(line):
             cpu, state, what, value = found.groups()
             known = values.setdefault((int(cpu), int(state)), {})
@@ -54,6 +56,11 @@ def _sysfs(lines: Iterable[str], file: str) -> IdleCounters | None:
     whole = {place: known for place, known in values.items() if place[0] not in stepped}
     if values and not whole:
         raise _nothing(file, "cpuidle counters of sysfs", "the counters of every CPU step back")
+    # The kernel shows stays and times in files of their own, and a pattern may name only some.
+    for what in ("usage", "time"):
+        if values and not any(what in known for known in whole.values()):
+            why = f"it has no file `{what}`: `grep . /sys/devices/system/cpu/cpu*/cpuidle/state*/*`"
+            raise _nothing(file, "cpuidle counters of sysfs", f"{why} writes all of them")
     states: dict[int, Counted] = {}
     for (_, number), known in sorted(whole.items()):
         name = known.get("name", [f"state{number}"])[0]
@@ -74,6 +81,16 @@ def _sysfs(lines: Iterable[str], file: str) -> IdleCounters | None:
     found = [states[number] for number in sorted(states)]
     notes = _left_out(map(str, sorted(stepped)), "their counters step back")
     return IdleCounters(file, "cpuidle counters of sysfs", cpus, found, notes=notes)
+
+
+def _untitled(lines: Iterable[str]) -> Iterable[str]:
+    """Puts each file's name before its text, as `grep` does, where `head` or `tail` wrote it."""
+    name = ""
+    for line in lines:
+        if found := TITLED.match(line.strip()):
+            name = found[1]
+        else:
+            yield f"{name}:{line}" if name else line
 
 
 def _gone(known: dict[str, list[str]], what: str) -> int | None:
@@ -104,15 +121,25 @@ def _turbostat(lines: Iterable[str], file: str) -> IdleCounters | None:
     names: list[str] = []
     states: dict[str, Counted] = {}
     cpus: set[str] = set()
+    least, lacks = 0, ""
     for line in lines:
         cells = re.split(r"[\s,]+", line.strip())
-        if "CPU" in cells and any(f"{cell}%" in cells for cell in cells):
+        # Both columns stand in each table of turbostat, unless `--show` leaves them out.
+        is_head = "Busy%" in cells or "CPU" in cells
+        if is_head and any(f"{cell}%" in cells for cell in cells):
             heads = cells
             names = [cell for cell in cells if f"{cell}%" in cells]
+            least = 1 + max(heads.index(f"{name}%") for name in names)
+            lacks = "" if "CPU" in cells else "it has no CPUs: run it without --Summary"
             continue
+        if "Busy%" in cells and "Bzy_MHz" in cells:
+            lacks = "it has no idle states (C1, C1%): run it without --show and --hide"
         row = dict(zip(heads, cells, strict=False))
-        # The line of all CPUs has `-` there, and other lines have other numbers of cells.
-        if len(cells) != len(heads) or not row["CPU"].isdecimal():
+        # The line of all CPUs has `-` there. Only the first CPU of a core has the columns of the
+        # core, and of a package those of the package, which are the last ones: rows of other CPUs
+        # are shorter.
+        is_row = "CPU" in row and least <= len(cells) <= len(heads)
+        if not is_row or not row["CPU"].isdecimal():
             continue
         cpus.add(row["CPU"])
         for name in names:
@@ -123,6 +150,8 @@ def _turbostat(lines: Iterable[str], file: str) -> IdleCounters | None:
             for which, column in (("deep", f"{name}-"), ("shallow", f"{name}+")):
                 if (count := _count(row, column)) is not None:
                     setattr(state, which, (getattr(state, which) or 0) + count)
+    if not states and lacks:
+        raise _nothing(file, "turbostat", lacks)
     if not states:
         return None
     found = list(states.values())

@@ -110,7 +110,9 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         let (from, to) = (end(layout.from, "source")?, end(layout.to, "destination")?);
         let bytes = words.parse(word(layout.bytes, "bytes")?, "bytes", 1.0, LARGEST)?;
         let latest = LATEST_NS / layout.unit_ns;
-        let begin = words.parse(word(layout.begin, "begin")?, "begin", 0.0, latest)?;
+        // Where semicolons or tabs separate columns, a comma begins a fraction.
+        let begin = word(layout.begin, "begin")?.replacen(',', ".", 1);
+        let begin = words.parse(&begin, "begin", 0.0, latest)?;
         if let Some(word) = row.get(layout.words) {
             return Err(words.wrong(format!("found `{word:.60}`, expected the end of the line")));
         }
@@ -119,6 +121,12 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         }
         let after = Time::from_ns(begin * layout.unit_ns);
         traffic.add(Flow { from, to, bytes, after, group: ALONE }, &[]);
+    }
+    let found = traffic.flows().len();
+    if let Some(announced) = layout.announced(text).filter(|it| *it != found) {
+        let line = text.lines().count().max(1);
+        let message = format!("found {found} flows, expected {announced}, as the first line says");
+        return Err(FileError { line, message });
     }
     finish(traffic)
 }
@@ -270,6 +278,30 @@ pub(super) mod tests {
         assert!(error("0 1 nan 0").starts_with("1: bytes: found `nan`"));
         assert_eq!(error(""), "1: found no flows");
         assert_eq!(error("1.5 0 1 1"), "1: source: found 1.5, expected a whole number");
+    }
+
+    #[test]
+    fn lists_between_commas_have_comments_and_decimal_commas() {
+        let plain = read_flows("0,7,1500,2000 # the first\n3,1,1e6,10.5\n", &racks()).unwrap();
+        assert_eq!((plain.flows().len(), plain.bytes()), (2, 1_001_500.0));
+        let quoted = "\"src\",\"dst\",\"size\",\"start_s\"\n\"0\",\"1\",\"5\",\"0.5\"\n";
+        assert_eq!(read_flows(quoted, &racks()).unwrap().bytes(), 5.0);
+        let table = "src;dst;bytes;start_us # mine\n0;1;1000;0\n2;3;3000;1,5\n";
+        let table = read_flows(table, &racks()).unwrap();
+        assert_eq!(table.flows()[1].after, Time::from_ns(1500.0));
+    }
+
+    #[test]
+    fn lists_with_fewer_or_more_flows_than_announced_are_refused() {
+        let flows = "0 1 3 100 1000 2.0\n2 3 3 100 3000 2.1\n";
+        assert!(read_flows(&format!("2\n{flows}"), &racks()).is_ok());
+        for announced in [1, 3] {
+            let text = format!("{announced}\n{flows}");
+            let error = read_flows(&text, &racks()).unwrap_err().to_string();
+            let expected =
+                format!("3: found 2 flows, expected {announced}, as the first line says");
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

@@ -28,8 +28,10 @@ const PLAIN: Layout =
 
 /// Lines that say something, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = text.lines().enumerate().map(|(n, line)| (n + 1, line));
-    numbered.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+    // A comment may stand behind a flow, too.
+    let said = |line: &'_ str| line.split_once('#').map_or(line.len(), |(said, _)| said.len());
+    let numbered = text.lines().enumerate().map(move |(n, line)| (n + 1, &line[..said(line)]));
+    numbered.filter(|(_, line)| !line.trim().is_empty())
 }
 
 impl Layout {
@@ -41,7 +43,19 @@ impl Layout {
         if is_number && second.is_some_and(|line| line.split_whitespace().count() == 6) {
             return Layout { bytes: 4, begin: 5, unit_ns: 1e9, words: 6, head: 1, ..PLAIN };
         }
+        // Numbers between commas in the order of the plain list.
+        let is_number = |word: &str| word.trim().parse::<f64>().is_ok();
+        if first.split(',').count() == PLAIN.words && first.split(',').all(is_number) {
+            return Layout { delimiter: Some(','), ..PLAIN };
+        }
         table(first).unwrap_or(PLAIN)
+    }
+
+    /// Number of flows that the first line announces, where the list has such a line.
+    pub(super) fn announced(self, text: &str) -> Option<usize> {
+        let (_, first) =
+            lines(text).next().filter(|_| self.delimiter.is_none() && self.head == 1)?;
+        first.trim().parse().ok()
     }
 
     /// Line of a header whose columns are not known.

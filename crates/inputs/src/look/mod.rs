@@ -1,5 +1,6 @@
 //! Names a file that a reader does not take, and the step that leads on.
 
+mod flow_tools;
 mod head;
 mod other_tools;
 mod rows;
@@ -68,7 +69,8 @@ pub fn look(head: &[u8], family: Family) -> Option<Other> {
         let own = row.steps.iter().find(|(of, _)| *of == family);
         own.map_or(row.how, |(_, how)| how)
     };
-    let mut rows = rows::ROWS.iter().chain(other_tools::ROWS);
+    // A list of JSON is named by what it lists first.
+    let mut rows = flow_tools::ROWS.iter().chain(rows::ROWS).chain(other_tools::ROWS);
     let row = rows.find(|row| step(row) != READ && (row.is)(&head))?;
     Some(Other { what: row.what, how: step(row) })
 }

@@ -1,4 +1,4 @@
-//! Formats of tools whose files no reader of halfwink takes.
+//! Formats of other tools whose files no reader of halfwink takes.
 
 use super::head::is_hex;
 use super::Family::{Blocks, Counts, Flows, Frames, Idle, Requests};
@@ -8,19 +8,8 @@ const RECORDS: &str = "`halfwink record -- PROGRAM` records the program itself";
 const EACH_IO: &str = "`biosnoop-bpfcc > ios.txt` records each I/O";
 const EACH_GAP: &str = "record each idle time: `perf record -a -e power:cpu_idle sleep 20`, and \
                         `perf script > idle.txt`";
-/// Numbers addresses of a list of flows in the order in which they come.
-macro_rules! numbered {
-    ($rows:literal, $program:literal) => {
-        concat!(
-            "`",
-            $rows,
-            " 'function n(a){if(!(a in s))s[a]=c++;return s[a]+0}function p(t,a,b,w){z=z?z:t;\
-             if(a!=b&&w>0)printf \"%d %d %s %.0f\\n\",n(a),n(b),w,(t-z)*1e9}{",
-            $program,
-            "}' > flows.txt` numbers its servers"
-        )
-    };
-}
+const AS_IOS: &str = "write `time_us,op,offset,bytes` of each I/O as CSV";
+const AS_JOBS: &str = "write its jobs for fio (rw, bs, ioengine, iodepth)";
 
 /// Rows are tried in this order; the first that knows a file names it.
 pub(super) const ROWS: &[Row] = &[
@@ -94,72 +83,6 @@ pub(super) const ROWS: &[Row] = &[
         how: RECORDS,
         steps: &[],
     },
-    // `sort` first: nfdump writes a flow at its end, and begins must not be before the first one.
-    Row {
-        what: "a table of flows by nfdump, with addresses for servers",
-        is: |head| head.is(b"ts,te,td,sa,da,"),
-        how: numbered!(
-            "grep ^20.*:.*: FILE | sort | awk -F,",
-            "gsub(/[-:]/,\" \",$1);p(mktime($1),$4,$5,$13)"
-        ),
-        steps: &[(Requests, READ)],
-    },
-    Row {
-        what: "a list of flows by nfdump, for reading",
-        is: |head| head.is(b"Date first seen"),
-        how: "`nfdump -r CAPTURE -o csv > flows.csv` writes a table of them",
-        steps: &[],
-    },
-    Row {
-        what: "a log of Zeek's connections, with addresses for servers",
-        is: |head| head.within("#path\tconn"),
-        how: numbered!("grep -v ^# FILE | sort -n | awk -F'\\t'", "p($1,$3,$5,$10+$11)"),
-        steps: &[(Requests, READ)],
-    },
-    // Newer versions have a header; the second version has none, and 14 fields.
-    Row {
-        what: "a log of VPC flows, with addresses for servers",
-        is: |head| {
-            let words: Vec<&str> = head.first().split_whitespace().collect();
-            head.is(b"version account-id")
-                || matches!(words[..],
-                ["2", _, eni, _, _, _, _, _, _, _, _, _, _, status]
-                    if eni.starts_with("eni-") && matches!(status, "OK" | "NODATA" | "SKIPDATA"))
-        },
-        how: numbered!("grep eni- FILE | sort -nk11 | awk", "p($11,$4,$5,$10)"),
-        steps: &[(Requests, READ)],
-    },
-    Row {
-        what: "a list of packets by tshark, with addresses for servers",
-        is: |head| head.is(b"frame.time_epoch,ip.src,ip.dst,frame.len"),
-        how: numbered!("sed 1d FILE | awk -F,", "p($1,$2,$3,$4)"),
-        steps: &[(Requests, READ)],
-    },
-    // Frames are in the capture behind the text. For flows the text is enough: each packet is one.
-    Row {
-        what: "text of tcpdump",
-        is: |head| {
-            let mut words = head.first().split_whitespace();
-            let is_time = words.next().is_some_and(|word| word.matches(':').count() == 2);
-            is_time && matches!(words.next(), Some("IP" | "IP6" | "ARP,"))
-        },
-        how: "`tcpdump -w FILE.pcap` writes its frames, which `halfwink live generate --replay` \
-              sends",
-        steps: &[(
-            Flows,
-            numbered!(
-                "grep ' IP.* length [1-9]' FILE | awk",
-                "a=$3;b=$5;sub(/[.][0-9]*$/,\"\",a);sub(/[.][0-9]*:$/,\"\",b);split($1,h,\":\");\
-                 t=h[1]*3600+h[2]*60+h[3];sub(/.* length /,\"\");p(t,a,b,$1+0)"
-            ),
-        )],
-    },
-    Row {
-        what: "a result of iperf3",
-        is: |head| head.is_object() && head.within("\"iperf "),
-        how: "`jq -r '\"0 1 \\(.end.sum_sent.bytes) 0\"' FILE > flows.txt` writes its flow",
-        steps: &[],
-    },
     Row {
         what: "a command line of fio",
         is: |head| {
@@ -199,11 +122,136 @@ pub(super) const ROWS: &[Row] = &[
         how: "`perf record -e 'block:block_rq_*'` records those of the block layer",
         steps: &[],
     },
+    // Events of the kernel, but not as perf, ftrace or trace-cmd write them.
+    Row {
+        what: "text of LTTng",
+        is: |head| head.has("] (+") && head.has("{ cpu_id = "),
+        how: EACH_IO,
+        steps: &[(Idle, EACH_GAP)],
+    },
+    Row {
+        what: "events with the time of a clock that has no seconds (x86-tsc, counter)",
+        is: |head| {
+            let is_event = |line: &str| {
+                let at = line.find("block_rq_").or_else(|| line.find("cpu_idle: state="));
+                let before = at.map_or("", |at| &line[..at]).trim_end();
+                let time = before.trim_end_matches("block:").trim_end_matches("power:").trim_end();
+                let time = time.strip_suffix(':').unwrap_or_default();
+                time.split_whitespace().last().is_some_and(|it| it.parse::<u64>().is_ok())
+            };
+            head.lines().take(50).any(is_event)
+        },
+        how: "`trace-cmd record -C local` (or `echo local` into `trace_clock`) has seconds",
+        steps: &[],
+    },
+    Row {
+        what: "a workload of vdbench",
+        is: |head| {
+            let has = |begin: &str| head.lines().any(|line| line.starts_with(begin));
+            has("sd=") && has("wd=")
+        },
+        how: AS_JOBS,
+        steps: &[],
+    },
+    Row {
+        what: "a workload of filebench",
+        is: |head| head.within("flowop ") && head.within("define "),
+        how: AS_JOBS,
+        steps: &[],
+    },
+    Row {
+        what: "a result of sysbench",
+        is: |head| head.is(b"sysbench "),
+        how: EACH_IO,
+        steps: &[],
+    },
+    Row {
+        what: "a result of DiskSpd",
+        is: |head| head.has("Command Line: ") && head.within("timespan:"),
+        how: AS_JOBS,
+        steps: &[],
+    },
+    Row {
+        what: "text of ioping",
+        is: |head| head.has(" request=1 time=") || head.within(" ioping statistics "),
+        how: EACH_IO,
+        steps: &[],
+    },
+    Row {
+        what: "what dd says",
+        is: |head| head.within(" records in\n") && head.within(" records out"),
+        how: EACH_IO,
+        steps: &[],
+    },
+    Row {
+        what: "text of biotop or iotop, with sums alone",
+        is: |head| head.within(" D MAJ MIN DISK ") || head.within("Total DISK READ"),
+        how: EACH_IO,
+        steps: &[],
+    },
+    Row {
+        what: "slow calls of a file system (ext4slower and its kin), without fast ones and blocks",
+        is: |head| head.within(" OFF_KB ") && head.within("LAT(ms)"),
+        how: EACH_IO,
+        steps: &[],
+    },
+    Row {
+        what: "file operations of Process Monitor",
+        is: |head| head.has("\"Process Name\"") && head.has("\"Operation\""),
+        how: AS_IOS,
+        steps: &[],
+    },
+    Row {
+        what: "events of xperf",
+        is: |head| head.within("DiskRead,  TimeStamp") || head.within("IrpPtr,"),
+        how: AS_IOS,
+        steps: &[],
+    },
+    Row {
+        what: "a cache trace, of objects",
+        is: |head| head.has("obj_id") && head.has("obj_size"),
+        how: "`halfwink hybrid --load log:FILE` plays its requests",
+        steps: &[(Requests, READ), (Counts, READ)],
+    },
+    Row {
+        what: "text of cpupower idle-info, of one CPU",
+        is: |head| head.is(b"CPUidle driver:"),
+        how: "`grep . /sys/devices/system/cpu/cpu*/cpuidle/state*/* > idle.txt` has the counters \
+              of all",
+        steps: &[],
+    },
+    Row {
+        what: "a report of idlestat, with sums alone",
+        is: |head| head.within("| C-state "),
+        how: "name the trace that `idlestat --trace -f FILE` wrote",
+        steps: &[],
+    },
+    Row {
+        what: "text of top, with means alone",
+        is: |head| head.is(b"top - ") && head.within("load average"),
+        how: EACH_GAP,
+        steps: &[],
+    },
+    Row {
+        what: "counters of /proc/stat, without idle states",
+        is: |head| head.is(b"cpu  ") && head.within("\nbtime "),
+        how: EACH_GAP,
+        steps: &[],
+    },
+    Row {
+        what: "a trace of gem5 (protobuf)",
+        is: |head| head.is(b"gem5"),
+        how: RECORDS,
+        steps: &[],
+    },
     Row {
         what: "text of perf trace",
-        is: |head| head.within("block:block_rq_") && head.within("dev:"),
+        is: |head| {
+            (head.within("block:block_rq_") && head.within("dev:"))
+                || head.within("power:cpu_idle(state")
+        },
         how: "`perf record -e 'block:block_rq_*'` and `perf script > ios.txt` write what is read",
-        steps: &[],
+        steps: &[(Idle, EACH_GAP)],
     },
     Row {
         what: "text of btt",
@@ -250,6 +298,7 @@ pub(super) const ROWS: &[Row] = &[
         what: "text of sysstat (sar, mpstat), with means alone",
         is: |head| {
             head.is(b"Linux ") && head.has(" CPU)")
+                || head.is_object() && head.within("\"sysstat\"")
                 || head.lines().take(4).any(|line| line.contains("%usr") && line.contains("%idle"))
         },
         how: EACH_GAP,

@@ -82,8 +82,20 @@ pub(super) const ROWS: &[Row] = &[
         steps: &[],
     },
     Row {
-        what: "XML or HTML",
-        is: |head| head.is(b"<?xml") || head.is(b"<!DOCTYPE") || head.is(b"<html"),
+        what: "a page of the web",
+        is: |head| head.is(b"<!DOCTYPE html") || head.is(b"<!doctype html") || head.is(b"<html"),
+        how: "fetch the file itself, as by a link to its raw form",
+        steps: &[],
+    },
+    Row {
+        what: "a pointer of Git LFS",
+        is: |head| head.is(b"version https://git-lfs"),
+        how: "`git lfs pull` in its repository fetches the file",
+        steps: &[],
+    },
+    Row {
+        what: "XML",
+        is: |head| head.is(b"<?xml") || head.is(b"<!DOCTYPE"),
         how: AS_CSV,
         steps: &[],
     },

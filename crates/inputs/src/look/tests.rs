@@ -40,6 +40,47 @@ const FILES: &[(&str, Family, &str, &str)] = &[
     ("{\"RunType\": \"HTTP\", \"RequestedQPS\": \"8\"}\n", Requests, "a load generator", "log:"),
     ("nvme_setup_cmd: nvme0\n", Blocks, "trace events of nvme", "block:block_rq_*"),
     ("0 block:block_rq_issue(dev: 1, sector: 2)\n", Blocks, "perf trace", "perf script"),
+    ("[10:11:12.5] (+0.1) host block_rq_issue: { cpu_id = 0 }\n", Blocks, "LTTng", "biosnoop"),
+    ("[10:11:12.5] (+0.1) host power_cpu_idle: { cpu_id = 0 }\n", Idle, "LTTng", "power:cpu_idle"),
+    ("fio-1 [001] d..1. 20123: block_rq_issue: 8,0 R 0 ()\n", Blocks, "no seconds", "-C local"),
+    ("<idle>-0 [001] d..2. 20123: cpu_idle: state=1 cpu_id=1\n", Idle, "no seconds", "-C local"),
+    ("0.0 swapper/0 power:cpu_idle(state: 1, cpu_id: 0)\n", Idle, "perf trace", "power:cpu_idle"),
+    ("sd=sd1,lun=/dev/sdb\nwd=wd1,sd=sd1\n", Blocks, "vdbench", "for fio"),
+    ("define fileset name=a\n  flowop openfile name=b\n", Blocks, "filebench", "for fio"),
+    ("sysbench 1.0.20 (using system LuaJIT)\n", Blocks, "sysbench", "biosnoop"),
+    ("Command Line: diskspd -b4K a\n\ttimespan:   1\n", Blocks, "DiskSpd", "for fio"),
+    ("4 KiB <<< /dev/sda: request=1 time=186 us\n", Blocks, "ioping", "biosnoop"),
+    ("10+0 records in\n10+0 records out\n", Blocks, "dd", "biosnoop"),
+    ("PID COMM    D MAJ MIN DISK   I/O\n", Blocks, "biotop", "biosnoop"),
+    ("TIME COMM PID T BYTES OFF_KB LAT(ms) FILENAME\n", Blocks, "ext4slower", "biosnoop"),
+    ("\"Time of Day\",\"Process Name\",\"PID\",\"Operation\"\n", Blocks, "Process Monitor", "CSV"),
+    ("BeginHeader\n  DiskRead,  TimeStamp,  PID, IrpPtr,\n", Blocks, "xperf", "CSV"),
+    ("time,obj_id,obj_size,op\n0,1,2,get\n", Blocks, "cache trace", "--load log:"),
+    ("{\"sysstat\": {\"hosts\": []}}\n", Blocks, "sysstat", "biosnoop"),
+    ("CPUidle driver: intel_idle\n", Idle, "cpupower idle-info", "cpuidle/state"),
+    ("Log is 10 secs long\n| C-state  | min |\n", Idle, "idlestat", "-f FILE"),
+    ("top - 10:00:00 up 1 day,  1 user,  load average: 0\n", Idle, "top", "power:cpu_idle"),
+    ("cpu  100 0 5\ncpu0 50 0 2\nbtime 1762164000\n", Idle, "/proc/stat", "power:cpu_idle"),
+    ("gem5\u{1}\u{2}", Instructions, "protobuf", "halfwink record"),
+    ("version https://git-lfs.github.com/spec/v1\n", Instructions, "Git LFS", "git lfs pull"),
+    ("<!DOCTYPE html>\n<title>404</title>\n", Flows, "page of the web", "raw form"),
+    ("<?xml version=\"1.0\"?>\n<component>\n", Descriptions, "XML", "CSV"),
+    ("1762164000.123456 IP 10.0.0.1.5 > 10.0.0.2.4: Flags [S]\n", Flows, "tcpdump", "numbers"),
+    ("10:00:00.1 52:54:00:1 > 52:54:00:2, ethertype IPv4 (\n", Flows, "tcpdump", "numbers"),
+    ("10:00:00.1 eth0  Out IP 10.0.0.1.5 > 10.0.0.2.4: UDP\n", Flows, "tcpdump", "numbers"),
+    ("frame.time_epoch\tip.src\tip.dst\tframe.len\n", Flows, "tshark", "numbers"),
+    ("    1   0.000000 10.0.0.1 \u{2192} 10.0.0.2 TCP 74\n", Flows, "tshark", "-T fields"),
+    ("[\n  {\n    \"_index\": \"packets-2025-11-03\",\n", Flows, "tshark", "-T fields"),
+    ("====\nTCP Conversations\nFilter:<No Filter>\n", Flows, "tshark", "-T fields"),
+    ("version vpc-id srcaddr dstaddr bytes start\n", Flows, "VPC flows", "numbers"),
+    ("firstSeen,srcAddr,dstAddr,bytes\n", Flows, "nfdump", "numbers"),
+    ("[\n{\"first\" : 1, \"src4_addr\" : 2, \"in_bytes\" : 3}\n", Flows, "nfdump", "numbers"),
+    ("{\"ts\":1.5,\"id.orig_h\":\"a\",\"conn_state\":\"SF\"}\n", Flows, "Zeek", "numbers"),
+    ("{\"event_type\":\"flow\",\"src_ip\":\"10.0.0.1\"}\n", Flows, "Suricata", "numbers"),
+    ("Connecting to host 10.0.0.2, port 5201\n", Flows, "iperf3", "--json"),
+    ("{\"schema\": \"1.1.1-chakra.0.0.4\", \"nodes\": []}\n", Flows, "PyTorch", "chakra_converter"),
+    ("{\"type\": \"COMM_COLL_NODE\"}\n", Flows, "Chakra as JSON", ".et"),
+    ("# nThread 1 nGpus 8 minBytes 8\n", Flows, "nccl-tests", "Chakra"),
     ("==================== All Devices ====================\n", Blocks, "btt", "blkparse -i sda"),
 ];
 
@@ -54,7 +95,7 @@ fn files_of_other_tools_are_named_with_a_step() {
 
 #[test]
 fn readers_are_not_told_of_what_they_read() {
-    let rows = rows::ROWS.iter().chain(super::other_tools::ROWS);
+    let rows = super::flow_tools::ROWS.iter().chain(rows::ROWS).chain(super::other_tools::ROWS);
     let read = rows.flat_map(|row| row.steps).filter(|(_, how)| *how == READ);
     assert!(read.count() > 8);
     assert_eq!(look(b"[global]\nioengine=libaio\n", Blocks), None);

@@ -477,7 +477,8 @@ impl Reader {
                  of time, as recorders write it",
                 self.back
             ),
-            (0, Some(other)) => other.to_string(),
+            // Also where its events look like ours, and none can be read.
+            (events, Some(other)) if events == self.bad => other.to_string(),
             _ if self.columns.is_some() && self.bad == 0 => {
                 "the table of idle times has no rows: no CPU was idle".to_owned()
             }
@@ -491,11 +492,15 @@ impl Reader {
                  cpu,begin_us,end_us",
                 self.line
             ),
-            (events, _) => format!(
-                "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
-                 which cannot be read: {}; times are expected as seconds, 12.345678)",
-                self.bad
-            ),
+            (events, _) => {
+                let first = self.first_bad.as_ref();
+                let first = first.map_or_else(String::new, |it| format!("; the first one, {it}"));
+                format!(
+                    "no idle time has a beginning and an end (events of idle CPUs: {events}, of \
+                     which cannot be read: {}{first})",
+                    self.bad
+                )
+            }
         }
     }
 

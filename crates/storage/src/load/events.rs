@@ -9,6 +9,11 @@ use super::{Issues, MOST_PS, MOST_REQUESTS};
 /// Longest trace: 30 days.
 const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 const SECTOR: u64 = 512;
+/// assumption: least mean time between I/Os of a device over a whole trace (the fastest ones of
+/// 2025 have some 10 million a second). Where it is less, times have another unit than was said.
+const LEAST_GAP_NS: u64 = 10;
+/// I/Os of a burst, which say nothing of a rate.
+const BURST: u64 = 16;
 /// assumption: queues have to hold what comes in the busiest of times so long.
 const PEAK_PS: u64 = 100_000_000_000;
 
@@ -251,6 +256,13 @@ impl Collected {
         }
         if length > LONGEST_NS {
             return Err(format!("{length} ns from first to last, expected at most 30 days"));
+        }
+        if kept.len() as u64 > BURST.max(length / LEAST_GAP_NS) {
+            return Err(format!(
+                "found {} requests in {length} ns, expected at most one each {LEAST_GAP_NS} ns; \
+                 are the times in another unit?",
+                kept.len()
+            ));
         }
         let mut numbers: Vec<u32> = kept.iter().map(|it| it.cpu).collect();
         numbers.sort_unstable();

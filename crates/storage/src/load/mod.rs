@@ -132,13 +132,14 @@ impl Issues {
     }
 }
 
-/// Whether a first line is of a job file: a section, or a key of one that is missing.
+/// Whether a first line is of a job file: a section, another file, or a key of a missing section.
 fn is_job(line: &str) -> bool {
-    // JSON begins with a bracket, too.
-    let is_list = line.starts_with("[{") || line.starts_with("[\"");
+    // JSON begins with a bracket, too, and so do events of LTTng: `[10:11:12.5] (+0.1) host ...`.
+    let is_list =
+        ["[{", "[\""].iter().any(|begin| line.starts_with(begin)) || line.contains("] (+");
     let key = line.split_once('=').map_or("", |(key, _)| key.trim());
     let is_key = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    (line.starts_with('[') && !is_list) || is_key
+    (line.starts_with('[') && !is_list) || is_key || line.starts_with("include ")
 }
 
 /// Splits off a last line that may be cut within its last number; returns whether there is one.
@@ -186,15 +187,21 @@ impl Load {
         if text.starts_with("fio version") {
             return iolog::read(first, ended).map(|load| told(load, "last line"));
         }
-        if let Some(form) = text::Form::of(text) {
+        // Lines of a user's own are told by little: a format of another tool goes first.
+        let is_own = |form: &text::Form| *form == text::Form::Columns;
+        let form = text::Form::of(text)
+            .filter(|form| !is_own(form) || look(&first.bytes, Family::Blocks).is_none());
+        if let Some(form) = form {
             // Tables of a user's own need no newline at their end, as other programs' lines do.
             let (text, word) = match form {
                 text::Form::Table => (text, "check of the end"),
                 _ => (ended, "last line"),
             };
             let events = form.read(first, text)?;
-            let trace = Trace::of(events, form.name()).map(Load::Trace).map_err(whole)?;
-            return Ok(told(trace, word));
+            let mut trace = Trace::of(events, form.name()).map_err(whole)?;
+            let why = "the recorder could not keep them, so there were more I/Os";
+            trace.account.leave_out("lost events", why, text::lost_events(text));
+            return Ok(told(Load::Trace(trace), word));
         }
         let lines = text.lines().map(str::trim);
         let begin =

@@ -7,7 +7,10 @@
 //! | FIU | nanoseconds, process, name, sector, sectors, R or W, major, minor, digest |
 //! | latency log of fio | milliseconds, nanoseconds, 0 or 1 or 2, bytes, ... |
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+use jiff::civil::DateTime;
 
 use super::blktrace::nanoseconds;
 use super::events::{Event, What};
@@ -166,6 +169,8 @@ const SIZES: [&str; 10] = [
     "request_size",
 ];
 const SECTORS: [&str; 4] = ["nr_sector", "nr_sectors", "sectors", "blocks"];
+/// Sizes of blocks in kB are powers of two.
+const KIBIBYTES: [&str; 6] = ["size_kb", "size_kib", "kb", "kib", "kbytes", "length_kb"];
 const OFFSETS: [&str; 4] = ["offset", "file_offset", "byte_offset", "address"];
 const FIRST_SECTORS: [&str; 5] = ["sector", "lba", "lbn", "block", "start_sector"];
 const LATENCIES: [&str; 6] = ["latency", "lat", "response", "response_time", "duration", "rt"];
@@ -202,7 +207,8 @@ pub(super) fn columns(line: &str) -> Option<Columns> {
         wanted.iter().find_map(|name| names.iter().position(|(found, _)| found == name))
     };
     let (time, kind) = (find(&TIMES)?, find(&KINDS)?);
-    let size = find(&SIZES).map(|n| (n, 1)).or(find(&SECTORS).map(|n| (n, SECTOR)))?;
+    let size = find(&SIZES).map(|n| (n, 1)).or(find(&SECTORS).map(|n| (n, SECTOR)));
+    let size = size.or(find(&KIBIBYTES).map(|n| (n, 1024)))?;
     let offset = find(&OFFSETS).map(|n| (n, 1)).or(find(&FIRST_SECTORS).map(|n| (n, SECTOR)));
     let latency = find(&LATENCIES).map(|n| (n, names[n].1.unwrap_or(1e9)));
     let time = (time, names[time].1);
@@ -213,6 +219,8 @@ pub(super) fn columns(line: &str) -> Option<Columns> {
 
 /// Nanoseconds of a time: by its unit, or as a date of its size, or as seconds with a fraction.
 fn time_ns(word: &str, unit_ns: Option<f64>) -> Option<u64> {
+    // Where semicolons or tabs separate columns, a comma begins a fraction.
+    let word = &*decimal(word);
     if let Some(unit) = unit_ns {
         return match word.parse::<u64>() {
             Ok(whole) => whole.checked_mul(unit as u64),
@@ -221,6 +229,9 @@ fn time_ns(word: &str, unit_ns: Option<f64>) -> Option<u64> {
                 (0.0..1.8e19).contains(&ns).then_some(ns as u64)
             }
         };
+    }
+    if let Some(date_ns) = date_ns(word) {
+        return Some(date_ns);
     }
     if word.contains('.') {
         return nanoseconds(word);
@@ -233,6 +244,25 @@ fn time_ns(word: &str, unit_ns: Option<f64>) -> Option<u64> {
         whole @ 500_000_000_000_000_000.. => Some(whole),
         _ => None,
     }
+}
+
+/// A number with a point for the comma that it may have.
+fn decimal(word: &str) -> Cow<'_, str> {
+    match word.split_once(',') {
+        Some((whole, fraction)) => format!("{whole}.{fraction}").into(),
+        None => word.into(),
+    }
+}
+
+/// Nanoseconds of a date, `2025-11-03T10:00:00.123Z`, or with a blank for the `T`. All rows of a
+/// table are of one zone, which is left out.
+fn date_ns(word: &str) -> Option<u64> {
+    let word = word.trim_end_matches('Z');
+    // Behind the time of day alone, since a date has dashes, too.
+    let zone = word.rfind(['+', '-']).filter(|at| *at > 10);
+    let date: DateTime = word[..zone.unwrap_or(word.len())].parse().ok()?;
+    let since = date.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    u64::try_from(since.as_nanos()).ok()
 }
 
 /// Reads a table by its header.
@@ -286,7 +316,7 @@ pub(super) fn read(file: &File, text: &str, columns: &Columns) -> Result<Vec<Eve
             discards,
         };
         let took_ns = columns.latency.and_then(|(at, unit)| {
-            let ns = word(at)?.parse::<f64>().ok()? * unit;
+            let ns = decimal(word(at)?).parse::<f64>().ok()? * unit;
             (0.0..1e15).contains(&ns).then_some(ns as u64)
         });
         match took_ns {

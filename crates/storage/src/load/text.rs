@@ -157,7 +157,41 @@ fn is_other(line: &str) -> bool {
         .iter()
         .any(|begin| line.starts_with(begin));
     let is_event = line.contains(": ") && line.contains('[') && event_of(line).is_none();
-    is_summary || (is_event && !line.contains("block_rq_") && columns(line).is_none())
+    is_summary
+        || (is_event && !line.contains("block_rq_") && columns(line).is_none())
+        || is_header_of_trace_cmd(line)
+        || lost(line).is_some()
+        || is_frame(line)
+}
+
+fn is_header_of_trace_cmd(line: &str) -> bool {
+    line.starts_with("cpus=") || line.starts_with("version = ")
+}
+
+/// A function of the calls that led to an event (`perf record -g`):
+/// `ffffffff9d4a1b2c blk_mq_start_request+0x11c ([kernel.kallsyms])`.
+fn is_frame(line: &str) -> bool {
+    let address = line.split_whitespace().next().unwrap_or_default();
+    let is_address = address.len() >= 4 && address.bytes().all(|it| it.is_ascii_hexdigit());
+    is_address && line.ends_with(')')
+}
+
+/// Events that a recorder could not keep, by its own lines: `CPU:1 [LOST 53 EVENTS]` of ftrace and
+/// `[53 EVENTS DROPPED]` of trace-cmd, `Possibly lost 5 samples` of bcc, `Lost 5 events` of
+/// bpftrace, `PERF_RECORD_LOST lost 5` of perf.
+pub(super) fn lost_events(text: &str) -> u64 {
+    text.lines().filter_map(lost).sum()
+}
+
+fn lost(line: &str) -> Option<u64> {
+    let line = line.trim();
+    let is_lost = (line.contains('[') && line.ends_with(" EVENTS DROPPED]"))
+        || (line.contains("[LOST ") && line.ends_with(" EVENTS]"))
+        || line.contains("PERF_RECORD_LOST")
+        || line.starts_with("Possibly lost ")
+        || line.starts_with("Lost ");
+    let number = |word: &str| word.trim_matches(['[', ']']).parse::<u64>().ok();
+    is_lost.then(|| line.split_whitespace().rev().find_map(number).unwrap_or(1))
 }
 
 /// The event, and the one that it ended with if its line says how long it took: then its bytes hold
@@ -206,7 +240,9 @@ fn event_of(line: &str) -> Option<Event> {
     // Read backwards from the event: a program's name, which stands first, may have blanks and
     // brackets.
     let before = line[..at].trim_end().trim_end_matches("block:").trim_end();
-    let mut before = before.split_whitespace().rev();
+    // perf prints the event's period, a number, between its time and its name.
+    let is_period = |word: &&str| word.bytes().all(|it| it.is_ascii_digit());
+    let mut before = before.split_whitespace().rev().skip_while(is_period);
     let at_ns = nanoseconds(before.next()?.strip_suffix(':')?)?;
     let cpu = before.find_map(|word| word.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
     let mut words = line[at + name.len() + 1..].split_whitespace();
@@ -260,7 +296,9 @@ fn biosnoop(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
     let (mut events, mut devices) = (Vec::new(), HashMap::<&str, u32>::new());
     let mut heads_found = None;
     for (line, number) in text.lines().zip(1..) {
-        if line.trim().is_empty() || line.starts_with('#') {
+        // A terminal shows Ctrl-C, which ends biosnoop.
+        let is_end = line.trim() == "^C" || lost(line).is_some();
+        if line.trim().is_empty() || line.starts_with('#') || is_end {
             continue;
         }
         if let Some(found) = heads(line) {

@@ -65,8 +65,7 @@ fn decimal_times_are_those_of_floating_point() {
         let cell = format!("{whole}{point}{}", &fraction[..places]);
         assert_eq!(nanoseconds(cell.as_bytes(), scale), rounded(&cell, scale), "{cell}");
     }
-    for cell in ["", ".", "5.", ".5", "+5", "-5", "1e3", "5.5.5", "5,5", "inf", "nan", "0x1", "5 "]
-    {
+    for cell in ["", ".", "5.", ".5", "+5", "-5", "1e3", "5.5.5", "inf", "nan", "0x1", "5 "] {
         assert_eq!(nanoseconds(cell.as_bytes(), 1_000), rounded(cell, 1_000), "{cell}");
     }
 }
@@ -108,9 +107,33 @@ fn tables_of_other_delimiters_and_names_of_cpus() {
     }
     let found = of("\"cpu\",\"begin_us\",\"end_us\"\n\"cpu2\",\"1\",\"3\"\n");
     assert_eq!((found.cpus[0].number, found.idle()), (2, Time::ns(2000)));
-    for row in ["cpu;1;2", "cpux1;1;2", "0;1;2;3", "0;1,5;2,5"] {
+    for row in ["cpu;1;2", "cpux1;1;2", "0;1;2;3", "0;1,234,5;2"] {
         assert!(read(format!("cpu;begin_us;end_us\n{row}\n").as_bytes()).is_err(), "{row}");
     }
+}
+
+#[test]
+fn decimal_commas_are_read_where_semicolons_or_tabs_separate() {
+    for text in [
+        "CPU;Begin_ms;End_ms\n0;0;0,5\n0;1;1,25\n",
+        "cpu\tbegin_ms\tend_ms\n0\t0\t0,5\n0\t1\t1,25\n",
+    ] {
+        let found = of(text);
+        assert_eq!(found.cpus[0].gaps, [us(0, 500, None), us(1000, 1250, None)], "{text}");
+        assert_eq!(found.bad_lines, 0);
+    }
+}
+
+#[test]
+fn events_that_cannot_be_read_are_named_by_their_recorder_or_their_line() {
+    let lttng = "[10:11:12.5] (+0.1) host power_cpu_idle: { cpu_id = 0 }, { state = 1 }\n";
+    let tsc = "<idle>-0 [000] d..2. 210000: cpu_idle: state=1 cpu_id=0\n";
+    for (text, said) in [(lttng, "this is text of LTTng: "), (tsc, "has no seconds")] {
+        let error = read(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let error = read("cpu,begin_us,end_us\n0,500,1\n".as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("the first one, line 2: found `0,500,1`, expected a CPU"), "{error}");
 }
 
 #[test]
@@ -266,7 +289,7 @@ fn file_without_gaps_is_refused_with_what_is_expected() {
         "{nothing}"
     );
     let open = read(event(10, 1, 0).as_bytes()).unwrap_err().to_string();
-    assert!(open.contains("(events of idle CPUs: 1, of which cannot be read: 0;"), "{open}");
+    assert!(open.contains("(events of idle CPUs: 1, of which cannot be read: 0)"), "{open}");
 }
 
 #[test]
@@ -329,6 +352,8 @@ fn fields_are_read_alike_on_the_short_way_and_the_long_one() {
         (" state=1 cpu_id=3", Some((1, 3))),
         ("             state=4294967295 cpu_id=12", Some((4_294_967_295, 12))),
         (" state=1 cpu_id=3 more", Some((1, 3))),
+        (" state=-1 cpu_id=3", Some((EXIT, 3))),
+        (" state=-12 cpu_id=3", None),
         (" cpu_id=3 state=1", None),
         (" state=1  cpu_id=3", None),
         (" state= cpu_id=3", None),

@@ -1,5 +1,7 @@
 //! Numbers and times in lines of recordings.
 
+use super::EXIT;
+
 /// The time that stands before an event's name, in nanoseconds: `12.345678: power:`.
 pub(super) fn stamp(before: &[u8]) -> Option<u64> {
     let before =
@@ -47,9 +49,20 @@ pub(super) fn number_of_cpu(cell: &[u8]) -> Option<u64> {
 
 /// State and CPU where they stand as recorders write them: ` state=1 cpu_id=3`.
 pub(super) fn state_and_cpu(fields: &[u8]) -> Option<(u64, u64)> {
-    let (state, rest) = digits(fields.trim_ascii_start().strip_prefix(b"state=")?);
-    let (cpu, _) = digits(rest.strip_prefix(b" cpu_id=")?);
-    Some((number(state)?, number(cpu)?))
+    let (state, rest) = leading(fields.trim_ascii_start().strip_prefix(b"state=")?)?;
+    let (cpu, _) = leading(rest.strip_prefix(b" cpu_id=")?)?;
+    Some((state, cpu))
+}
+
+/// The number at the beginning, and what follows. Some recorders print numbers of 32 bits with a
+/// sign: -1 for the exit of an idle state.
+fn leading(text: &[u8]) -> Option<(u64, &[u8])> {
+    let is_exit = |rest: &&[u8]| !rest.first().is_some_and(u8::is_ascii_digit);
+    if let Some(rest) = text.strip_prefix(b"-1").filter(is_exit) {
+        return Some((EXIT, rest));
+    }
+    let (found, rest) = digits(text);
+    Some((number(found)?, rest))
 }
 
 /// Splits digits at the beginning off.
@@ -60,7 +73,7 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
 /// The number behind a name.
 pub(super) fn field(fields: &[u8], name: &[u8]) -> Option<u64> {
     let at = memchr::memmem::find(fields, name)? + name.len();
-    number(digits(&fields[at..]).0)
+    leading(&fields[at..]).map(|(number, _)| number)
 }
 
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
@@ -89,7 +102,8 @@ pub(super) fn nanoseconds(cell: &[u8], scale: u64) -> Option<u64> {
     if let Some(ns) = whole_nanoseconds(cell, scale) {
         return Some(ns);
     }
-    let value: f64 = std::str::from_utf8(cell).ok()?.parse().ok()?;
+    // A comma here separates no columns, so that it begins a fraction.
+    let value: f64 = std::str::from_utf8(cell).ok()?.replacen(',', ".", 1).parse().ok()?;
     let ns = (value * scale as f64).round();
     (0.0..=u64::MAX as f64).contains(&ns).then_some(ns as u64)
 }

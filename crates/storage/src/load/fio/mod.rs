@@ -317,10 +317,6 @@ impl<'a> Reader<'a> {
 
     /// The job; none if it has no block I/O that is played.
     fn job(&self, account: &mut Account) -> Result<Option<Job>, LoadError> {
-        if let Some((_, line)) = self.value("include") {
-            let message = "include: expected its lines here";
-            return Err(self.wrong(line, message.to_owned()));
-        }
         if let Some((word, line)) = self.value("read_iolog") {
             let folder = std::path::Path::new(&self.file.name).parent();
             let named = folder.unwrap_or(std::path::Path::new("")).join(word);

@@ -4,7 +4,7 @@
 const NAMES: &str = include_str!("options.txt");
 
 /// Options that say what is in flight.
-const PLAYED: [&str; 25] = [
+const PLAYED: [&str; 24] = [
     "bs",
     "blocksize",
     "bsrange",
@@ -27,7 +27,6 @@ const PLAYED: [&str; 25] = [
     "kb_base",
     "name",
     "read_iolog",
-    "include",
     "direct",
     "buffered",
 ];
@@ -171,8 +170,15 @@ const NO_BLOCKS: [&str; 38] = [
     "fileoperations",
 ];
 
+/// Engines of SPDK, which fio loads: `external:build/fio/spdk_nvme`, or `spdk` by LD_PRELOAD.
+const SPDK: [&str; 3] = ["spdk", "spdk_nvme", "spdk_bdev"];
+
 impl Engine {
     pub(super) fn of(name: &str) -> Engine {
+        let path = name.strip_prefix("external:").unwrap_or(name);
+        if SPDK.contains(&path.rsplit('/').next().unwrap_or_default()) {
+            return Engine::Queues;
+        }
         if name == "libaio" {
             Engine::QueuesDirect
         } else if WAIT.contains(&name) {

@@ -37,10 +37,16 @@ pub(super) fn read(file: &File, text: &str, host: &Host) -> Result<Vec<Section>,
             }
             continue;
         }
-        let include = line.strip_prefix("include ").map(|rest| ("include", rest));
-        // An option without a value is a switch that is on, as in fio (`stonewall`).
-        let (key, value) = include.or(line.split_once('=')).unwrap_or((line, "1"));
         let wrong = |message| LoadError::of(file, Some(number), message);
+        let include =
+            line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t', '=']));
+        if let Some(name) = include {
+            let name = name.trim_start_matches('=').trim();
+            let message = format!("include: expected the lines of `{name}` here");
+            return Err(wrong(message));
+        }
+        // An option without a value is a switch that is on, as in fio (`stonewall`).
+        let (key, value) = line.split_once('=').unwrap_or((line, "1"));
         let value = replaced(value.trim(), host).map_err(wrong)?;
         let value = (key.trim().to_owned(), value, number);
         if in_global {
