@@ -1,9 +1,15 @@
 //! Times as they are written in logs.
 
+mod shapes;
+
+use std::str::FromStr;
+
 use jiff::civil::{DateTime, Time};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
+
+use self::shapes::Found;
 
 /// Numbers of either sign, in any unit.
 const FURTHEST: f64 = 1e20;
@@ -42,6 +48,14 @@ impl When {
         if let Ok(number) = text.parse::<f64>() {
             return (number.abs() <= FURTHEST).then_some(When::Number(number));
         }
+        match shapes::date(without_zone(text).as_bytes()) {
+            Found::Date(when) => Some(when),
+            Found::Nothing => None,
+            Found::Other => When::of_other_shape(text),
+        }
+    }
+
+    fn of_other_shape(text: &str) -> Option<When> {
         if !text.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') {
             return dated(text);
         }
@@ -51,16 +65,26 @@ impl When {
         if let Some(number) = comma.as_deref().and_then(|text| text.parse::<f64>().ok()) {
             return (number.abs() <= FURTHEST).then_some(When::Number(number));
         }
-        // Databases and Go name the zone behind the offset, or alone.
-        let text = [" UTC", " GMT"].iter().find_map(|zone| text.strip_suffix(zone)).unwrap_or(text);
+        let text = without_zone(text);
         let is_exact = text.contains('.');
-        let s = if let Ok(moment) = text.parse::<Timestamp>() {
+        // Text that begins with neither a year nor an hour is not tried, since each failure of jiff
+        // allocates: `2025-`, `20250303`, `-002025-`; `10:`, `10+`, `1000`, `100000`.
+        let leading = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (has_year, has_hour) = match (leading, text.as_bytes().get(leading)) {
+            (0, _) => (text.len() > 7, false),
+            (2, behind) => (false, behind.is_none_or(|it| b":+-[".contains(it))),
+            (4, behind) => (behind == Some(&b'-'), true),
+            (6, _) => (false, true),
+            (8, _) => (true, true),
+            _ => (false, false),
+        };
+        let s = if let Some(moment) = parsed::<Timestamp>(text, has_year) {
             since_1970(moment)
-        } else if let Ok(moment) = text.parse::<DateTime>() {
+        } else if let Some(moment) = parsed::<DateTime>(text, has_year) {
             since_1970(TimeZone::UTC.to_timestamp(moment).ok()?)
         } else if text.as_bytes().get(2) == Some(&b'/') || text.as_bytes().get(1) == Some(&b'/') {
             return common(text.as_bytes()).or_else(|| dated(text));
-        } else if let Ok(time) = text.parse() {
+        } else if let Some(time) = parsed(text, has_hour) {
             of_day(time)
         } else {
             return dated(text);
@@ -86,6 +110,16 @@ impl When {
 /// Seconds of a time in any spelling.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     When::parse(text).map(When::seconds)
+}
+
+/// Reads a text that may be of a type.
+fn parsed<T: FromStr>(text: &str, may_be: bool) -> Option<T> {
+    may_be.then(|| text.parse().ok()).flatten()
+}
+
+/// Removes the name of a zone that databases and Go write behind an offset, or alone.
+fn without_zone(text: &str) -> &str {
+    [" UTC", " GMT"].iter().find_map(|zone| text.strip_suffix(zone)).unwrap_or(text)
 }
 
 fn of_day(time: Time) -> f64 {
@@ -123,16 +157,30 @@ fn dated(text: &str) -> Option<When> {
     if text.len() > 64 || !text.contains(':') {
         return None;
     }
-    let bare = [" UTC", " GMT"].iter().find_map(|zone| text.strip_suffix(zone)).unwrap_or(text);
+    let bare = without_zone(text);
     let is_exact = is_fraction(bare);
-    let s = DATED.iter().find_map(|pattern| {
-        if let Ok(parsed) = strtime::parse(format!("{pattern} %z"), bare) {
+    let has_offset = bare.rfind(['+', '-']) > bare.find(':');
+    let s = DATED.iter().filter(|pattern| may_fit(pattern, bare)).find_map(|pattern| {
+        let with_offset = has_offset.then(|| strtime::parse(format!("{pattern} %z"), bare));
+        if let Some(Ok(parsed)) = with_offset {
             return parsed.to_timestamp().ok().map(since_1970);
         }
         let parsed = strtime::parse(pattern, bare).ok()?.to_datetime().ok()?;
         TimeZone::UTC.to_timestamp(parsed).ok().map(since_1970)
     })?;
     Some(When::Date { s, is_exact })
+}
+
+/// Returns whether a text has the marks of a pattern, and begins with a name if that does.
+fn may_fit(pattern: &str, text: &str) -> bool {
+    let marks = [b'/', b',', b'@', b'-'];
+    let has = |mark: &u8| !pattern.as_bytes().contains(mark) || text.as_bytes().contains(mark);
+    let begins_alike = match &pattern[..2] {
+        "%a" => shapes::has_name(text, true),
+        "%b" => shapes::has_name(text, false),
+        _ => !text.starts_with(|first: char| first.is_ascii_alphabetic()),
+    };
+    begins_alike && marks.iter().all(has)
 }
 
 /// Returns true if digits stand behind the seconds.
@@ -144,6 +192,17 @@ fn is_fraction(text: &str) -> bool {
 /// `10/Oct/2000:13:55:36 -0700`, perhaps with a fraction behind the second, perhaps without a zone
 /// (UTC then); Python's servers have a blank before the hour.
 pub(super) fn common(text: &[u8]) -> Option<When> {
+    match shapes::common(text) {
+        Found::Date(when) => Some(when),
+        Found::Nothing => None,
+        Found::Other => common_of_other_shape(text),
+    }
+}
+
+fn common_of_other_shape(text: &[u8]) -> Option<When> {
+    if !text.contains(&b'/') || !text.contains(&b':') {
+        return None;
+    }
     let s = match strtime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text) {
         Ok(parsed) => since_1970(parsed.to_timestamp().ok()?),
         Err(_) => {
@@ -207,6 +266,94 @@ mod tests {
         assert_eq!(seconds("12.4 GB:1"), None);
         // Months and days of these may be in either order.
         assert_eq!(seconds("04/03/2025 10:00"), None);
+    }
+
+    /// A date as jiff alone reads it, with every pattern tried on every text.
+    fn by_jiff(text: &str) -> Option<f64> {
+        let begins_with_digit = text.starts_with(|first: char| first.is_ascii_digit());
+        let text = if begins_with_digit { text.replace(',', ".") } else { text.to_owned() };
+        let text = without_zone(&text);
+        let utc = |date| TimeZone::UTC.to_timestamp(date).ok();
+        let civil = |text: &str| text.parse::<DateTime>().ok().and_then(utc);
+        let iso = begins_with_digit.then(|| text.parse().ok().or_else(|| civil(text))).flatten();
+        let in_common = ["%d/%b/%Y:%H:%M:%S%.f", "%d/%b/%Y %H:%M:%S%.f"];
+        let dated = || {
+            in_common.iter().chain(&DATED).find_map(|pattern| {
+                let with_offset = strtime::parse(format!("{pattern} %z"), text);
+                let with_offset = with_offset.and_then(|it| it.to_timestamp()).ok();
+                // Servers in Python write no offset.
+                let with_offset = with_offset.filter(|_| *pattern != in_common[1]);
+                let alone = || strtime::parse(pattern, text).ok()?.to_datetime().ok();
+                with_offset.or_else(|| alone().and_then(utc))
+            })
+        };
+        let time = || text.parse().ok().filter(|_| begins_with_digit).map(of_day);
+        iso.map(since_1970).or_else(time).or_else(|| dated().map(since_1970))
+    }
+
+    #[test]
+    fn dates_of_every_shape_are_those_that_jiff_reads() {
+        let fronts = [
+            "2025-03-03T",
+            "2025-03-03 ",
+            "20250303T",
+            "2025-02-29T",
+            "03/Mar/2025:",
+            "3/Mar/2025:",
+            "31/Feb/2025:",
+            "03/mar/2025 ",
+            "2025/03/03 ",
+            "03.03.2025 ",
+            "03-Mar-2025 ",
+            "Mon, 03 Mar 2025 ",
+            "Tue, 03 Mar 2025 ",
+            "Mar 03 2025 ",
+            "Mar 3 1965 ",
+            "Mar 3, 2025 @ ",
+            "",
+        ];
+        let times = ["10:00:00", "10:00:60", "10:00:61", "24:00:00", "10:00", "1000", "10"];
+        let fractions = ["", ".", ".5", ",25", ".123456789", ".1234567890"];
+        let ends = [
+            "",
+            "Z",
+            "z",
+            " Z",
+            "+01:00",
+            "+0100",
+            "-0000",
+            " +0100",
+            " -01:30",
+            "+01",
+            " +2500",
+            " UTC",
+            " GMT",
+            "+0100 UTC",
+            "[UTC]",
+            "+00:00[UTC]",
+            " x",
+            " +0100 x",
+            " 7",
+            "+0160",
+        ];
+        let mut read = 0;
+        let mut check = |text: &str| {
+            let found = When::parse(text).filter(|it| matches!(it, When::Date { .. }));
+            let expected = by_jiff(text).filter(|_| text.parse::<f64>().is_err());
+            assert_eq!(found.map(When::seconds), expected, "`{text}`");
+            read += u32::from(found.is_some());
+        };
+        for (time, fraction) in times.iter().flat_map(|time| fractions.map(|it| (time, it))) {
+            for end in ends {
+                for front in fronts {
+                    check(&format!("{front}{time}{fraction}{end}"));
+                }
+                for date in ["Mon Mar  3", "Mon Mar 03", "Mon Mar 3", "Tue Mar  3"] {
+                    check(&format!("{date} {time}{fraction} 2025{end}"));
+                }
+            }
+        }
+        assert!(read > 1_000, "{read} dates");
     }
 
     #[test]

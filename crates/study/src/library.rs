@@ -18,6 +18,7 @@ use crate::mutant::Mutant;
 use crate::worlds::chip::service::WarmService;
 use crate::worlds::chip::trace::Trace;
 use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
+use crate::worlds::load::Read;
 
 /// The folders that come with halfwink. What was read once is kept as long as its file is the same:
 /// a study of thousands of jobs names few machines and traces.
@@ -42,10 +43,18 @@ struct Kept {
     flows: Kind<FlowsKey, Traffic>,
     /// Block I/Os of files, likewise.
     block_loads: Kind<String, Load>,
+    /// Requests of files, likewise.
+    requests: Kind<RequestsKey, Read>,
 }
 
 /// Inputs of one kind by what they were read from, latest last.
-type Kind<K, V> = Vec<(K, Arc<V>)>;
+type Kind<K, V> = Vec<(K, Arc<Slot<V>>)>;
+
+/// Input that is being read, and is there once the lock is free; none if it could not be read.
+type Slot<V> = Mutex<Option<Arc<V>>>;
+
+/// A load as it is written, with the path of its file, and the file as it was.
+type RequestsKey = (String, Stamp);
 
 /// The key of a file of flows: a digest of its contents, the number of racks, and the servers of
 /// each rack.
@@ -402,23 +411,44 @@ impl Library {
         self.once(|kept| &mut kept.block_loads, key, read)
     }
 
+    /// Requests of a file, read the first time that it is as it is now.
+    pub(crate) fn requests(
+        &self,
+        load: String,
+        path: &Path,
+        read: impl FnOnce() -> Result<Read, StudyError>,
+    ) -> Result<Read, StudyError> {
+        // Standard input, which is no file, is read as often as it is asked for.
+        let Ok(stamp) = Stamp::of(path) else { return read() };
+        self.once(|kept| &mut kept.requests, (load, stamp), read).map(|read| (*read).clone())
+    }
+
     fn once<K: PartialEq, V>(
         &self,
         of: fn(&mut Kept) -> &mut Kind<K, V>,
         key: K,
         read: impl FnOnce() -> Result<V, StudyError>,
     ) -> Result<Arc<V>, StudyError> {
-        if let Some((_, known)) = of(&mut self.kept()).iter().find(|(known, _)| *known == key) {
+        let slot = {
+            let mut kept = self.kept();
+            let files = of(&mut kept);
+            let known = files.iter().find(|(known, _)| *known == key);
+            known.map(|(_, slot)| Arc::clone(slot)).unwrap_or_else(|| {
+                if files.len() >= FILES_KEPT {
+                    files.remove(0);
+                }
+                let slot = Arc::<Slot<V>>::default();
+                files.push((key, Arc::clone(&slot)));
+                slot
+            })
+        };
+        // Jobs of one file wait here for the first of them: reading it once more would take as long,
+        // and as much memory again.
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*slot {
             return Ok(Arc::clone(known));
         }
-        let found = Arc::new(read()?);
-        let mut kept = self.kept();
-        let files = of(&mut kept);
-        if files.len() >= FILES_KEPT {
-            files.remove(0);
-        }
-        files.push((key, Arc::clone(&found)));
-        Ok(found)
+        Ok(Arc::clone(slot.insert(Arc::new(read()?))))
     }
 
     /// All workloads that can be named.

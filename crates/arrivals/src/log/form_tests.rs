@@ -142,6 +142,26 @@ fn logs_of_proxies_are_recognized() {
 }
 
 #[test]
+fn json_values_of_unknown_keys_are_skipped() {
+    let line = |second: usize, about: &str, response: &str| {
+        format!("{{{about},\"ts\":{second}.5,\"res\":{response},\"a\":{{\"ts\":1}}}}\n")
+    };
+    let about = "\"headers\":{\"ts\":9,\"status\":[{\"size\":1}],\"x\":1e999,\"y\":\"\\u00e9\"}";
+    let nested = "{\"size\":10,\"body\":{\"bytes\":7,\"size\":8,\"x\":{\"y\":{\"z\":{}}}}}";
+    let flat = "1,\"res.size\":10";
+    for response in [nested, flat] {
+        let text = line(0, about, response) + &line(3, about, response);
+        check(&text, Form::Json, 2, 3.0, 20.0);
+    }
+    // Text that is no UTF-8 spoils a line only where it is looked at.
+    let mut text = line(0, about, nested).into_bytes();
+    text.extend(line(3, "\"agent\":\"?\"", nested).bytes());
+    let at = text.iter().position(|byte| *byte == b'?').unwrap();
+    text[at] = 0xe9;
+    assert_eq!(Log::read(&text[..], &LogOptions::default()).unwrap().times.len(), 2);
+}
+
+#[test]
 fn json_logs_give_times_and_sizes() {
     let caddy = r#"{"level":"info","ts":1646861401.524,"logger":"http.log.access",
         "request":{"remote_ip":"192.0.2.1","headers":{"A":["x"]}},"duration":0.0009,"size":10,

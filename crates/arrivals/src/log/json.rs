@@ -1,11 +1,11 @@
 //! Lines of JSON, as servers, load balancers and collectors of logs write them.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
 
 use super::super::moment::{common, When};
 use super::row::{Row, Seen, Unit};
@@ -114,12 +114,47 @@ const REQUESTS: [&str; 16] = [
 /// writes a dozen points for each request, Suricata flows and counters.
 const KINDS: [(&str, &[&str]); 2] =
     [("metric", &["http_reqs"]), ("event_type", &["http", "http2", "dns", "tls", "smtp"])];
-/// All keys that are looked at: most keys of a line are not, and one look-up of a hash takes less
-/// than comparing each with all lists.
-static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
-    let lists: [&[&str]; 5] = [&TIMES, &BYTES, &DURATIONS, &MESSAGES, &REQUESTS];
-    let named = SERVICES.iter().map(|it| it.0).chain(KINDS.iter().map(|it| it.0));
-    lists.concat().into_iter().chain(named).chain(["collection_id", "type"]).collect()
+/// What a key means. Lists are searched for it once: most keys of a line mean nothing.
+#[derive(Default)]
+struct Meaning {
+    /// Places among [`TIMES`] and [`BYTES`].
+    time: Option<usize>,
+    bytes: Option<usize>,
+    service: Option<Unit>,
+    is_duration: bool,
+    is_message: bool,
+    is_request: bool,
+    /// Values for requests, of a key of [`KINDS`].
+    kinds: Option<&'static [&'static str]>,
+    is_collection: bool,
+    is_type: bool,
+}
+
+static MEANINGS: LazyLock<HashMap<&str, Meaning>> = LazyLock::new(|| {
+    let mut all: HashMap<&str, Meaning> = HashMap::new();
+    for (place, key) in TIMES.into_iter().enumerate() {
+        all.entry(key).or_default().time = Some(place);
+    }
+    for (place, key) in BYTES.into_iter().enumerate() {
+        all.entry(key).or_default().bytes = Some(place);
+    }
+    for (key, unit) in SERVICES {
+        all.entry(key).or_default().service = Some(unit);
+    }
+    for (key, kinds) in KINDS {
+        all.entry(key).or_default().kinds = Some(kinds);
+    }
+    DURATIONS.into_iter().for_each(|key| all.entry(key).or_default().is_duration = true);
+    MESSAGES.into_iter().for_each(|key| all.entry(key).or_default().is_message = true);
+    REQUESTS.into_iter().for_each(|key| all.entry(key).or_default().is_request = true);
+    all.entry("collection_id").or_default().is_collection = true;
+    all.entry("type").or_default().is_type = true;
+    // Objects that have such keys are walked; elasticdump wraps each document.
+    let keys: Vec<&str> = all.keys().copied().chain(["_source.x"]).collect();
+    for key in keys {
+        key.match_indices('.').for_each(|(end, _)| _ = all.entry(&key[..end]).or_default());
+    }
+    all
 });
 /// Objects in objects are looked at so deep.
 // Elastic's schema has `http.response.body.bytes`; deeper ones are contents of requests.
@@ -170,12 +205,14 @@ pub(super) struct Line {
 impl Line {
     /// Takes a value of other forms of keys and values.
     pub(super) fn take_text(&mut self, key: &str, value: &str) {
-        self.take(key, &Scalar::Text(value));
+        if let Some(meaning) = MEANINGS.get(key) {
+            self.take(meaning, &Scalar::Text(value));
+        }
     }
 
     /// The line as a request, if its keys are those of one; at this time if it has none.
-    pub(super) fn row(&self, front: Option<When>) -> Option<Seen> {
-        let when = self.time.map(|(_, when)| when).or(front)?;
+    pub(super) fn row(&self, front: impl FnOnce() -> Option<When>) -> Option<Seen> {
+        let when = self.time.map(|(_, when)| when).or_else(front)?;
         if !self.is_request {
             return Some(Seen::Other);
         }
@@ -184,50 +221,55 @@ impl Line {
         bytes.is_none_or(|bytes| (0.0..=1e15).contains(&bytes)).then_some(Seen::Request(row))
     }
 
-    fn take(&mut self, key: &str, scalar: &Scalar) {
-        if !KNOWN.contains(key) {
-            return;
-        }
-        let place = |keys: &[&str]| keys.iter().position(|it| *it == key);
+    fn take(&mut self, meaning: &Meaning, scalar: &Scalar) {
         let better = |now: Option<usize>, place: usize| now.is_none_or(|now| place < now);
-        if let Some(place) = place(&TIMES).filter(|at| better(self.time.map(|it| it.0), *at)) {
+        if let Some(place) = meaning.time.filter(|at| better(self.time.map(|it| it.0), *at)) {
             self.time = scalar.when().map(|when| (place, when)).or(self.time);
         }
-        if let Some(place) = place(&BYTES).filter(|at| better(self.bytes.map(|it| it.0), *at)) {
+        if let Some(place) = meaning.bytes.filter(|at| better(self.bytes.map(|it| it.0), *at)) {
             self.bytes = scalar.number().map(|bytes| (place, bytes)).or(self.bytes);
         }
-        if let Some((_, unit)) = SERVICES.iter().find(|(name, _)| *name == key) {
+        if let Some(unit) = meaning.service {
             self.service_s = scalar.number().map(|time| time * unit.seconds());
         }
-        if let (Scalar::Text(text), true) = (scalar, MESSAGES.contains(&key)) {
+        if let (Scalar::Text(text), true) = (scalar, meaning.is_message) {
             self.message.get_or_insert_with(|| (*text).to_owned());
         }
-        if let (Some((_, requests)), Scalar::Text(text)) =
-            (KINDS.iter().find(|(kind, _)| *kind == key), scalar)
-        {
+        if let (Some(requests), Scalar::Text(text)) = (meaning.kinds, scalar) {
             self.is_other |= !requests.contains(text);
             self.is_request |= requests.contains(text);
         }
-        match key {
-            "collection_id" => self.collection.0 = true,
-            // k6 declares a metric before its first point.
-            "type" if matches!(scalar, Scalar::Text("Metric")) => self.is_other = true,
-            "type" => self.collection.1 = scalar.number().map(|kind| kind == 0.0),
-            _ => {}
+        self.collection.0 |= meaning.is_collection;
+        if meaning.is_type {
+            match scalar {
+                // k6 declares a metric before its first point.
+                Scalar::Text("Metric") => self.is_other = true,
+                _ => self.collection.1 = scalar.number().map(|kind| kind == 0.0),
+            }
         }
-        self.has_duration |= DURATIONS.contains(&key);
-        self.is_request |= REQUESTS.contains(&key);
+        self.has_duration |= meaning.is_duration;
+        self.is_request |= meaning.is_request;
     }
 }
 
-/// Reads an object whose keys begin with `path`.
-struct Keys<'a> {
+/// Reads the value of a key, perhaps an object whose keys begin with `path`.
+struct Value<'a> {
     line: &'a mut Line,
     path: &'a mut String,
     depth: usize,
+    /// None of a whole line.
+    meaning: Option<&'static Meaning>,
 }
 
-impl<'de> DeserializeSeed<'de> for Keys<'_> {
+impl Value<'_> {
+    fn take(self, scalar: &Scalar) {
+        if let Some(meaning) = self.meaning {
+            self.line.take(meaning, scalar);
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -235,7 +277,31 @@ impl<'de> DeserializeSeed<'de> for Keys<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Keys<'_> {
+/// Adds a key to a path.
+struct Key<'a>(&'a mut String);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<(), E> {
+        self.0.push_str(key);
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,29 +309,32 @@ impl<'de> Visitor<'de> for Keys<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Keys { line, path, depth } = self;
+        let Value { line, path, depth, .. } = self;
         let length = path.len();
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+        if length > 0 {
+            path.push('.');
+        }
+        let begin = path.len();
+        while map.next_key_seed(Key(path))?.is_some() {
+            let meaning = MEANINGS.get(&**path);
             // elasticdump wraps each document; its keys are those of the document alone.
-            if depth == 0 && key == "_source" {
-                map.next_value_seed(Keys { line, path, depth })?;
+            if depth == 0 && path == "_source" {
+                path.clear();
+                map.next_value_seed(Value { line, path, depth, meaning: None })?;
                 continue;
             }
             if depth == 0 {
-                line.is_request |= REQUESTS.contains(&&*key);
+                line.is_request |= meaning.is_some_and(|it| it.is_request);
             }
-            // Not walked: nothing bounds how deep others nest.
-            if depth == DEEPEST {
+            if meaning.is_none() || depth == DEEPEST {
+                // Neither kept nor walked: nothing bounds how deep such values nest.
                 map.next_value::<IgnoredAny>()?;
-                continue;
+            } else {
+                map.next_value_seed(Value { line, path, depth: depth + 1, meaning })?;
             }
-            if length > 0 {
-                path.push('.');
-            }
-            path.push_str(&key);
-            map.next_value_seed(Keys { line, path, depth: depth + 1 })?;
-            path.truncate(length);
+            path.truncate(begin);
         }
+        path.truncate(length);
         Ok(())
     }
 
@@ -275,22 +344,22 @@ impl<'de> Visitor<'de> for Keys<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.line.take(self.path, &Scalar::Text(text));
+        self.take(&Scalar::Text(text));
         Ok(())
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.line.take(self.path, &Scalar::Number(number));
+        self.take(&Scalar::Number(number));
         Ok(())
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.line.take(self.path, &Scalar::Number(number as f64));
+        self.take(&Scalar::Number(number as f64));
         Ok(())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.line.take(self.path, &Scalar::Number(number as f64));
+        self.take(&Scalar::Number(number as f64));
         Ok(())
     }
 
@@ -312,6 +381,16 @@ fn console(line: &[u8]) -> Option<(Option<When>, &[u8])> {
     Some((Some(when), rest))
 }
 
+/// Walks the objects of a line without keeping them.
+fn walked<'de>(mut json: serde_json::Deserializer<impl Read<'de>>) -> Option<Line> {
+    let (mut line, mut path) = (Line::default(), String::new());
+    let whole = Value { line: &mut line, path: &mut path, depth: 0, meaning: None };
+    whole.deserialize(&mut json).ok()?;
+    // What follows an object would be another request, and be lost.
+    json.end().ok()?;
+    Some(line)
+}
+
 /// A line of a log. Container engines and collectors wrap the lines of others: those are read by
 /// `wrapped`. What other loggers write beside requests has a message and nothing of a request.
 pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Option<Seen> {
@@ -319,12 +398,11 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
         true => (None, line),
         false => console(line)?,
     };
-    // The objects are walked without being kept: most of their keys are not looked at.
-    let (mut found, mut path) = (Line::default(), String::new());
-    let mut json = serde_json::Deserializer::from_slice(line);
-    Keys { line: &mut found, path: &mut path, depth: 0 }.deserialize(&mut json).ok()?;
-    // What follows an object would be another request, and be lost.
-    json.end().ok()?;
+    // The whole line is checked to be UTF-8 at once, if it is, instead of each string.
+    let mut found = match text(line) {
+        Some(line) => walked(serde_json::Deserializer::from_str(line)),
+        None => walked(serde_json::Deserializer::from_slice(line)),
+    }?;
     if found.is_other {
         return Some(Seen::Other);
     }
@@ -351,5 +429,5 @@ pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Optio
     }
     // All other lines with a time are requests.
     found.is_request = true;
-    found.row(front)
+    found.row(|| front)
 }

@@ -214,8 +214,9 @@ impl Log {
     /// them: then they are drawn.
     #[must_use]
     pub fn arrivals(self, unit: Option<f64>) -> Arrivals {
-        let sizes =
-            unit.map_or(Arc::from([]), |unit| self.sizes.iter().map(|s| s * unit).collect());
+        // The sizes are freed before the times are copied.
+        let read = self.sizes.into_iter();
+        let sizes = unit.map_or(Arc::from([]), |unit| read.map(|s| s * unit).collect());
         Arrivals::Recorded { times: self.times.into(), sizes }
     }
 }

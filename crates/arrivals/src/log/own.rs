@@ -119,8 +119,10 @@ pub(super) fn keys(line: &[u8]) -> Option<Seen> {
     } else {
         pairs(line).filter(|(key, _)| is_key(key)).map(|(key, value)| take(key, value)).count()
     };
-    let first = line.split(' ').next().filter(|word| word.len() >= 18);
-    let front = first.and_then(When::parse).filter(|it| matches!(it, When::Date { .. }));
+    let front = || {
+        let first = line.split(' ').next().filter(|word| word.len() >= 18);
+        first.and_then(When::parse).filter(|it| matches!(it, When::Date { .. }))
+    };
     (count >= 3).then(|| found.row(front)).flatten()
 }
 

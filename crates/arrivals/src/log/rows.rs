@@ -155,21 +155,24 @@ impl<'a> Rows<'a> {
         if found > LONGEST_S {
             return Err(ReadError::Span { found, most: LONGEST_S });
         }
-        // Differences first: nanoseconds since 1970 are exact to a few hundred of them.
-        let seconds: Vec<f64> = rows.iter().map(|row| (row.0 - first) * unit_s).collect();
-        let are_apart = || seconds.windows(2).all(|pair| pair[0] < pair[1]);
-        let times = if are_exact || (is_table && are_apart()) {
-            seconds.iter().map(|s| at(*s)).collect()
+        // Differences first: nanoseconds since 1970 are exact to a few hundred of them. They replace
+        // the times: a log of gigabytes has more requests than memory holds twice.
+        rows.iter_mut().for_each(|row| row.0 = (row.0 - first) * unit_s);
+        let are_apart = || rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let times: Vec<Time> = if are_exact || (is_table && are_apart()) {
+            rows.iter().map(|row| at(row.0)).collect()
         } else {
-            spread(&seconds, options.spread)
+            spread(&rows, options.spread)
         };
         let mut account = Account::of(format);
         account.play("requests", rows.len() as u64);
         account.leave_out("bad lines", &skipped.first(), skipped.count);
-        let sizes = match sized {
-            0 => Vec::new(),
-            _ => rows.iter().map(|row| row.1).collect(),
-        };
+        // This reuses the memory of the rows; shrinking frees half of it.
+        let mut sizes: Vec<f64> = rows.into_iter().map(|row| row.1).collect();
+        if sized == 0 {
+            sizes.clear();
+        }
+        sizes.shrink_to_fit();
         let start_s = first * unit_s;
         Ok(Log { times, sizes, sizes_are: None, start_s, skipped, disordered, account })
     }
@@ -179,21 +182,21 @@ fn at(seconds: f64) -> Time {
     Time((seconds * 1e12).round() as u64)
 }
 
-/// Requests of whole seconds, rising, spread over them.
-fn spread(seconds: &[f64], how: Spread) -> Vec<Time> {
+/// Spreads requests of whole seconds, rising, over them.
+fn spread(rows: &[(f64, f64)], how: Spread) -> Vec<Time> {
     let mut random = match how {
         Spread::Even => None,
         Spread::Random { seed } => Some(stream(seed, "log")),
     };
-    let mut times = Vec::with_capacity(seconds.len());
-    for same in seconds.chunk_by(|a, b| a == b) {
+    let mut times = Vec::with_capacity(rows.len());
+    for same in rows.chunk_by(|a, b| a.0 == b.0) {
         let first = times.len();
         for n in 0..same.len() {
             let within = match &mut random {
                 None => (n as f64 + 0.5) / same.len() as f64,
                 Some(random) => random.random::<f64>(),
             };
-            times.push(at(same[0]) + at(within));
+            times.push(at(same[0].0) + at(within));
         }
         times[first..].sort_unstable();
     }

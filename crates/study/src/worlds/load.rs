@@ -96,6 +96,7 @@ impl Reading {
 }
 
 /// Arrivals, and what was left out of their file.
+#[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) arrivals: Arrivals,
     /// Mean time of service, in seconds, if the sizes are times of service.
@@ -284,12 +285,24 @@ impl Read {
 
 /// One's own file, or one of the library's.
 pub(crate) fn open(library: &Library, path: &Path) -> Result<Opened, StudyError> {
+    open_found(&found(library, path))
+}
+
+fn open_found(path: &Path) -> Result<Opened, StudyError> {
+    let opened = open_input(path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
+    opened.map_err(|error| StudyError::Usage(error.to_string()))
+}
+
+/// Returns the path of one's own file, or of one of the library's.
+fn found(library: &Library, path: &Path) -> PathBuf {
     // If neither is there, as it was typed.
     let own = expand(path);
     let shipped = library.folder(&path.display().to_string());
-    let path = if own.exists() || !shipped.exists() { own } else { shipped };
-    let opened = open_input(&path, &Budget::new(MOST_BYTES)).and_then(Opened::text);
-    opened.map_err(|error| StudyError::Usage(error.to_string()))
+    if own.exists() || !shipped.exists() {
+        own
+    } else {
+        shipped
+    }
 }
 
 fn from_file(
@@ -298,7 +311,13 @@ fn from_file(
     reading: &Reading,
     path: &Path,
 ) -> Result<Read, StudyError> {
-    let mut file = open(library, path)?;
+    let path = found(library, path);
+    let load = ServerLoad::File(kind, reading.clone(), path.clone(), None);
+    library.requests(load.to_string(), &path, || read_file(kind, reading, &path))
+}
+
+fn read_file(kind: Kind, reading: &Reading, path: &Path) -> Result<Read, StudyError> {
+    let mut file = open_found(path)?;
     let name = file.path().to_owned();
     let wrong = |message: String| StudyError::Usage(format!("{}: {message}", name.display()));
     match kind {
@@ -447,6 +466,34 @@ mod tests {
             let said = ServerLoad::parse(text).unwrap_err().to_string();
             assert!(said.contains("unknown load"), "{said}");
         }
+    }
+
+    #[test]
+    fn file_is_read_once_as_long_as_it_is_the_same() {
+        let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        let read = |load: &str| {
+            let load = format!("{load}{}", path.display());
+            match ServerLoad::parse(&load).unwrap().read(&library, |_| 1000.0).unwrap().arrivals {
+                Arrivals::Recorded { times, .. } => times,
+                other => panic!("{other:?}"),
+            }
+        };
+        std::fs::write(&path, "time_s,bytes\n0,1\n1,2\n3,1\n").unwrap();
+        let once = read("log:");
+        // Jobs that ask at the same time wait for the first of them.
+        let both = std::thread::scope(|scope| {
+            [(); 2].map(|()| scope.spawn(|| read("log:"))).map(|thread| thread.join().unwrap())
+        });
+        assert!(both.iter().all(|it| std::sync::Arc::ptr_eq(it, &once)));
+        // Other options read other times.
+        assert_eq!(read("log:time-unit=ms:").last(), Some(&Time::ns(3_000_000)));
+        std::fs::write(&path, "time_s,bytes\n0,1\n1,2\n3,1\n8,1\n").unwrap();
+        assert_eq!((once.len(), read("log:").len()), (3, 4));
+        std::fs::remove_file(&path).unwrap();
+        let load = ServerLoad::parse(&format!("log:{}", path.display())).unwrap();
+        assert!(load.read(&library, |_| 1000.0).is_err());
     }
 
     #[test]
