@@ -458,8 +458,8 @@ fn comments_between_lines_of_blkparse_are_left_out() {
 fn perf_events(between: &str, behind: &str) -> String {
     let event = |at: &str, what: &str, kind: &str, sector: u32| {
         format!(
-            "fio 1 [001] {at}:{between} block:block_rq_{what}: 8,0 {kind} 4096 () {sector} + 8 [f]\n\
-             {behind}"
+            "fio 1 [001] {at}:{between} block:block_rq_{what}: 8,0 {kind} 4096 () {sector} + 8 \
+             [f]\n{behind}"
         )
     };
     let events = [

@@ -18,6 +18,7 @@ mod mutant;
 mod parallel;
 mod prepared;
 mod replay;
+mod requests;
 #[cfg(test)]
 mod shipped;
 mod study;

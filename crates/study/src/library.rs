@@ -15,10 +15,10 @@ use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
 use crate::mutant::Mutant;
+use crate::requests::Read;
 use crate::worlds::chip::service::WarmService;
 use crate::worlds::chip::trace::Trace;
 use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
-use crate::worlds::load::Read;
 
 /// The folders that come with halfwink. What was read once is kept as long as its file is the same:
 /// a study of thousands of jobs names few machines and traces.
@@ -442,8 +442,8 @@ impl Library {
                 slot
             })
         };
-        // Jobs of one file wait here for the first of them: reading it once more would take as long,
-        // and as much memory again.
+        // Jobs of one file wait here for the first of them: reading it once more would take as
+        // long, and as much memory again.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*slot {
             return Ok(Arc::clone(known));

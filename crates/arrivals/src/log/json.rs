@@ -114,7 +114,7 @@ const REQUESTS: [&str; 16] = [
 /// writes a dozen points for each request, Suricata flows and counters.
 const KINDS: [(&str, &[&str]); 2] =
     [("metric", &["http_reqs"]), ("event_type", &["http", "http2", "dns", "tls", "smtp"])];
-/// What a key means. Lists are searched for it once: most keys of a line mean nothing.
+/// Meaning of a key. Lists are searched for it once, since most keys of a line have none.
 #[derive(Default)]
 struct Meaning {
     /// Places among [`TIMES`] and [`BYTES`].

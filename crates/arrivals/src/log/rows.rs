@@ -155,8 +155,8 @@ impl<'a> Rows<'a> {
         if found > LONGEST_S {
             return Err(ReadError::Span { found, most: LONGEST_S });
         }
-        // Differences first: nanoseconds since 1970 are exact to a few hundred of them. They replace
-        // the times: a log of gigabytes has more requests than memory holds twice.
+        // Differences first: nanoseconds since 1970 are exact to a few hundred of them. They
+        // replace the times: a log of gigabytes has more requests than memory holds twice.
         rows.iter_mut().for_each(|row| row.0 = (row.0 - first) * unit_s);
         let are_apart = || rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let times: Vec<Time> = if are_exact || (is_table && are_apart()) {

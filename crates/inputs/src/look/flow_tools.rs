@@ -40,8 +40,8 @@ macro_rules! named {
         listed!(
             "awk ",
             $split,
-            " 'function seen(d,f){f=d;sub(/[.].*/,\"\",f);gsub(/[-:]/,\" \",f);sub(/[^.]*/,\"0\",d);\
-             return mktime(f)+d}NR==1{for(i=1;i<=NF;i++)c[$i]=i;next}$c[\"",
+            " 'function seen(d,f){f=d;sub(/[.].*/,\"\",f);gsub(/[-:]/,\" \",f);\
+             sub(/[^.]*/,\"0\",d);return mktime(f)+d}NR==1{for(i=1;i<=NF;i++)c[$i]=i;next}$c[\"",
             $from,
             "\"]!=\"\"{printf \"%.9f %s %s %s\\n\",",
             $time,
@@ -125,13 +125,16 @@ pub(super) const ROWS: &[Row] = &[
         what: "a result of iperf3",
         is: |head| head.is_object() && head.within("\"iperf "),
         // `--json-stream` writes a line for each event; UDP has a sum of both sides.
-        how: "`jq -r '(.end//(select(.event==\"end\")|.data))|\"0 1 \\((.sum_sent//.sum).bytes) 0\"' \
-              FILE > flows.txt` writes its flow",
+        how: "`jq -r '(.end//(select(.event==\"end\")|.data))|\
+              \"0 1 \\((.sum_sent//.sum).bytes) 0\"' FILE > flows.txt` writes its flow",
         steps: &[],
     },
     Row {
         what: "a list of packets by tshark, with addresses for servers",
-        is: |head| ["frame.time_epoch", "ip.src", "ip.dst", "frame.len"].iter().all(|it| head.has(it)),
+        is: |head| {
+            let named = ["frame.time_epoch", "ip.src", "ip.dst", "frame.len"];
+            named.iter().all(|it| head.has(it))
+        },
         how: named!(r#"-F'[,\t]'"#, r#"$c["frame.time_epoch"]"#, "ip.src", "ip.dst", "frame.len"),
         steps: &[(Requests, READ)],
     },
@@ -150,7 +153,10 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         what: "flows of nfdump as JSON, with addresses for servers",
-        is: |head| head.within("\"first\"") && head.within("_addr\"") && head.within("\"in_bytes\""),
+        is: |head| {
+            let keys = ["\"first\"", "_addr\"", "\"in_bytes\""];
+            keys.iter().all(|it| head.within(it))
+        },
         how: listed!(
             r#"jq -r '.[]|"\((.first[:19]+"Z"|fromdate)+("0"+.first[19:23]|tonumber)) "#,
             r#"\(.src4_addr//.src6_addr) \(.dst4_addr//.dst6_addr) \(.in_bytes)"' FILE"#
@@ -191,7 +197,10 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         what: "text of iperf3",
-        is: |head| head.is(b"Connecting to host") || head.is(b"iperf 3") || head.is(b"Server listening"),
+        is: |head| {
+            let begins: [&[u8]; 3] = [b"Connecting to host", b"iperf 3", b"Server listening"];
+            begins.iter().any(|it| head.is(it))
+        },
         how: "`iperf3 -c HOST --json > result.json` writes its bytes",
         steps: &[],
     },

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use halfwink_arrivals::counts::{CountOptions, Counts, Values};
 use halfwink_arrivals::log::{Log, LogOptions, Sizes, Unit};
-use halfwink_arrivals::{Arrivals, Skipped};
+use halfwink_arrivals::Arrivals;
 use halfwink_engine::Cdf;
 use halfwink_inputs::{expand, open_input, Budget, Opened, Share};
 use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::requests::Read;
 
 /// Most bytes of a file of arrivals, unpacked.
 const MOST_BYTES: u64 = 1 << 36;
@@ -93,22 +94,6 @@ impl Reading {
             Share::default()
         }
     }
-}
-
-/// Arrivals, and what was left out of their file.
-#[derive(Clone, Debug)]
-pub(crate) struct Read {
-    pub(crate) arrivals: Arrivals,
-    /// Mean time of service, in seconds, if the sizes are times of service.
-    pub(crate) served_s: Option<f64>,
-    /// Requests per second that are carried.
-    pub(crate) full: f64,
-    /// What the file was read as.
-    pub(crate) read_as: String,
-    pub(crate) bad_lines: u64,
-    pub(crate) bad_line: String,
-    /// Steps of counts that are not in the file, and hold no requests.
-    pub(crate) missing: u64,
 }
 
 impl Rate {
@@ -267,19 +252,6 @@ impl Day {
         let (step, per_s) = read.arrivals.in_steps(step).ok_or_else(wrong)?;
         let Read { read_as, bad_lines, missing, .. } = read;
         Ok(Day { step_s: step.as_s(), per_s, read_as, bad_lines, missing })
-    }
-}
-
-impl Read {
-    fn of(arrivals: Arrivals) -> Read {
-        let (read_as, bad_line) = (String::new(), String::new());
-        let (served_s, full, bad_lines, missing) = (None, 0.0, 0, 0);
-        Read { arrivals, served_s, full, read_as, bad_lines, bad_line, missing }
-    }
-
-    fn without(self, skipped: &Skipped) -> Read {
-        let bad_line = skipped.examples.first().map(ToString::to_string).unwrap_or_default();
-        Read { bad_lines: skipped.count, bad_line, ..self }
     }
 }
 

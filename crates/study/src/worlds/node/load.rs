@@ -10,7 +10,8 @@ use halfwink_node::{Clients, Load};
 use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
-use crate::worlds::load::{open, Read, ServerLoad, CLIENTS};
+use crate::requests::Read;
+use crate::worlds::load::{open, ServerLoad, CLIENTS};
 
 /// A load, read for a machine that carries so much.
 pub(super) struct Asked {

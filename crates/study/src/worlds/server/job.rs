@@ -17,12 +17,12 @@ use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
+use crate::requests::Read;
 use crate::table::{integer, real, short, text, Head, Kind, Short, Table, Value};
 use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World, USUAL_LOADS};
 use crate::worlds::common::{
     ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
-use crate::worlds::load::Read;
 
 /// World: requests, queues, an ordered set of machines.
 pub struct Server;

@@ -26,8 +26,8 @@ use halfwink_units::Time;
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
+use crate::requests::Read;
 use crate::table::{integer, real, Head, Table, Value};
-use crate::worlds::load::Read;
 
 /// The seed of every run.
 const SEED: u64 = 1;
