@@ -180,7 +180,8 @@ def claims(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every claim, judged from these targets."""
     by_id = {entry["id"]: entry for entry in entries}
     ours = {entry["id"]: entry["ours"] for entry in entries}
-    return claim_verdicts.judged(claim_verdicts.every_claim(), by_id, ours, library().verdicts)
+    judged = claim_verdicts.judged(claim_verdicts.every_claim(), by_id, ours, library().verdicts)
+    return claim_verdicts.with_turned(judged, claim_verdicts.kept_turned())
 
 
 def claim_tables(found: list[dict[str, Any]]) -> str:
@@ -200,11 +201,11 @@ def claim_tables(found: list[dict[str, Any]]) -> str:
 def claim_cells(claim: dict[str, Any]) -> list[str]:
     """A claim as a row."""
     null = claim_verdicts.null_sentence(claim)
-    turned = [f"`{name}`" for name in claim["turned_by"]]
+    turned = [f"`{name}`" for name in claim["turned_by"] or claim["better_under"]]
     more = len(turned) - 3
     if more > 0:
         turned = [*turned[:3], f"{more} more"]
-    said = f"{claim['said']} {null}".strip()
+    said = " ".join(filter(None, [claim["said"], null, claim["turned"]]))
     return [claim["claim"], claim["source"], claim["verdict"], said, ", ".join(turned) or "-"]
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from halfwink.cli import claims as cli_claims
 from halfwink.cli import console
 from halfwink.library import library, root
+from halfwink.targets import claim_mutants
 from halfwink.targets import claim_verdicts as verdicts
 from halfwink.targets.claim_files import KINDS, ClaimError, load
 
@@ -216,6 +217,61 @@ def test_null_changes_no_verdict_and_is_optional(tmp_path: Path) -> None:
     assert verdicts.null_sentence(found) == ""
 
 
+def test_a_claim_that_fails_says_what_turns_it() -> None:
+    entries = [
+        {"id": "mogul/a", "verdict": "fails"},
+        {"id": "mogul/b", "verdict": "holds in part"},
+        {"id": "mogul/c", "verdict": "fails"},
+        {"id": "mogul/d", "verdict": "holds"},
+    ]
+    some = verdicts.Turned(3, {"gone": "holds", "free-switches": "holds in part"})
+    turned = {
+        "mogul/a": some,
+        "mogul/b": verdicts.Turned(2, {}),
+        "mogul/d": some,
+    }
+    found = verdicts.with_turned(entries, turned)
+    free = next(m["what"] for m in library().mutants() if m["name"] == "free-switches")
+    assert [entry["turned"] for entry in found] == [
+        f"It holds in part if {free}.",
+        "None of the 2 changes that were tried turns it.",
+        None,
+        None,
+    ]
+    assert found[0]["better_under"] == ["free-switches"]
+
+
+def test_claims_that_fail_are_played_under_every_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under one of them all is as printed; under all others nothing changes."""
+    of_area = [m["name"] for m in library().mutants() if "offload" in m["areas"]]
+    with (root() / "targets/ours.csv").open() as file:
+        ours = {r["id"]: float(r["ours"]) if r["ours"] else None for r in csv.DictReader(file)}
+
+    def compute(
+        targets: list[dict[str, Any]], *, mutant: str | None, **_: object
+    ) -> dict[str, float | None]:
+        if mutant != of_area[3]:
+            return {target["id"]: ours[target["id"]] for target in targets}
+        return {target["id"]: float(target["published"]) for target in targets}
+
+    monkeypatch.setattr(claim_mutants, "compute", compute)
+    found = claim_mutants.turn("mogul")
+    fail = [c["id"] for c in kept() if c["verdict"] in ("fails", "holds in part")]
+    assert list(found) == [id for id in fail if id.startswith("mogul/")]
+    assert found["mogul/re-aim-rates"].better == {of_area[3]: "holds"}
+    assert found["mogul/re-aim-rates"].tried == len(of_area)
+
+
+def test_every_claim_that_fails_was_played_under_mutants() -> None:
+    """`halfwink reproduce --claims --mutants --record` makes what is missing."""
+    known = verdicts.kept_turned()
+    assert set(known) <= {claim.id for claim in verdicts.every_claim()}
+    fail = {c["id"] for c in kept() if c["verdict"] in ("fails", "holds in part")}
+    assert fail <= set(known)
+    names = {mutant["name"] for mutant in library().mutants()}
+    assert {name for turned in known.values() for name in turned.better} <= names
+
+
 def test_mutants_turn_what_they_kill(tmp_path: Path) -> None:
     assert judged(tmp_path, 'size = ["mcf"]')["turned_by"] == ["no-gates"]
     assert judged(tmp_path, 'sign = ["falls"]')["turned_by"] == ["no-gates"]
@@ -307,7 +363,8 @@ def kept() -> list[dict[str, Any]]:
     with (root() / "targets/ours.csv").open() as file:
         ours = {r["id"]: float(r["ours"]) if r["ours"] else None for r in csv.DictReader(file)}
     targets = {t["id"]: t for t in library().targets()}
-    return verdicts.judged(verdicts.every_claim(), targets, ours, library().verdicts)
+    judged = verdicts.judged(verdicts.every_claim(), targets, ours, library().verdicts)
+    return verdicts.with_turned(judged, verdicts.kept_turned())
 
 
 def test_every_claim_of_the_works_is_loaded() -> None:
@@ -328,7 +385,8 @@ def test_a_claim_whose_figure_is_met_says_what_fails() -> None:
     """The figure beside its printed value would read as if nothing did."""
     claim = next(c for c in kept() if c["id"] == "niccolini/sleep-and-delay")
     figure, _, rest = claim["said"].partition(" What fails: ")
-    assert figure.startswith("Printed 100 us, here ") and claim["size"] == verdicts.NO
+    assert claim["size"] == verdicts.NO
+    assert figure.startswith("Printed 100 us, here ")
     assert rest.startswith("Printed 60 us, here ")
 
 
@@ -378,9 +436,9 @@ def test_claims_are_a_document(halfwink: Halfwink) -> None:
         (["nosuch"], "no claim or work `nosuch`; works: gottschlag, mogul"),
         (["gating"], "no claim or work `gating`"),
         (["mogul/nosuch"], "no claim or work `mogul/nosuch`"),
-        (["--scores"], "--claims goes without --check, --scores and --mutants"),
+        (["--scores"], "--claims goes without --check and --scores"),
         (["--check"], "--claims goes without"),
-        (["--mutants"], "--claims goes without"),
+        (["--mutants", "--mutant", "free-switches"], "--mutant goes without --claims"),
     ],
 )
 def test_claims_refuse_what_they_cannot_show(

@@ -96,7 +96,7 @@ def test_mutant_with_a_dead_key_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
-    moved = mutation._moved  # pyright: ignore[reportPrivateUsage]
+    moved = mutation.moved_value
     assert moved(10.0, 8.0, 9.0) == 11.0
     assert moved(1.0, 1.0, 0.0) == 0.0
     assert moved(10.0, 8.0, None) is None

@@ -30,4 +30,5 @@ def show_claims(entries: Sequence[Mapping[str, Any]], *, json: bool) -> None:
 def _text(entry: Mapping[str, Any]) -> str:
     """Returns the claim and, on lines of their own, the sentences that judge it."""
     lines = [f"{entry['claim']} ({entry['source']})", entry["said"], null_sentence(entry)]
+    lines.append(entry["turned"])
     return "\n".join(line for line in lines if line)

@@ -14,10 +14,11 @@ from halfwink.cli.console import print_table, print_tables, progress_bar
 from halfwink.cli.gallery import GALLERY
 from halfwink.cli.results import NO_FIGURE, FigureOptions
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.targets import claim_mutants, score
 from halfwink.targets import mutation as broken
-from halfwink.targets import score
 from halfwink.targets import targets as published
 from halfwink.targets.claim_verdicts import claims as judged_claims
+from halfwink.targets.claim_verdicts import with_turned
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -55,7 +56,7 @@ def reproduce(
         Headline claims of the works, with a verdict on each that is computed from the targets.
     mutants
         Break the models in every way that is listed (targets/mutants), and say which targets that
-        are met are not met then.
+        are met are not met then; with --claims which of these changes turn claims that fail.
     only
         Use only this mutant, with --mutants; may be given several times.
     record
@@ -69,8 +70,10 @@ def reproduce(
     """
     if (only or record) and not mutants:
         raise HalfwinkError("--mutant and --record go with --mutants")
-    if claims and (check or scores or mutants):
-        raise HalfwinkError("--claims goes without --check, --scores and --mutants")
+    if claims and (check or scores):
+        raise HalfwinkError("--claims goes without --check and --scores")
+    if claims and only:
+        raise HalfwinkError("--mutant goes without --claims, which tries every mutant")
     if GALLERY in wanted:
         if fresh or check or scores or claims or mutants or json or figure.plot is not None:
             raise HalfwinkError("gallery goes with works, areas, figures, ids, -o and -q alone")
@@ -82,6 +85,14 @@ def reproduce(
         if claims or scores or mutants:
             raise HalfwinkError("--plot goes without --claims, --scores and --mutants")
         gallery.check(wanted, figure)
+    if claims and mutants:
+        with progress_bar("mutants", quiet=quiet) as progress:
+            turned = claim_mutants.turn(wanted, progress=lambda _, p: progress(p))
+        if record:
+            claim_mutants.record(turned)
+        judged = judged_claims(wanted)
+        show_claims(with_turned([c for c in judged if c["id"] in turned], turned), json=json)
+        return 0
     if mutants:
         with progress_bar("mutants", quiet=quiet) as progress:
             found = broken.mutants(wanted, only=only or (), progress=lambda _, p: progress(p))

@@ -152,6 +152,8 @@ TABLES = {
             null=NOTE.called("Description of the model without the mechanism."),
             null_holds=Node({"type": ["boolean", "null"]}),
             turned_by=TEXT.listed(),
+            better_under=TEXT.listed(),
+            turned=NOTE,
             targets=TEXT.listed().called("Targets that carry the claim."),
         ),
     ),

@@ -8,6 +8,7 @@ for claim in claims("gottschlag"):
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ from halfwink.targets.claim_files import (
 )
 from halfwink.targets.targets import Values, begins, compute
 
+#: What turns claims that fail, beside what kills targets.
+KEPT = "targets/killed/claims.toml"
 VERDICTS = ("holds", "holds in part", "fails", "not determined", "echo")
 #: Verdicts on targets that are met, whatever that is worth.
 MET = ("match", "holds", "insensitive", "calibrated", "arithmetic", "input")
@@ -181,6 +184,44 @@ def judged(
     """
     ours = Measured.judged(targets, {id: values[id] for c in claims for id in c.read}, judge)
     return [_entry(claim, ours, judge) for claim in claims]
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Lists the mutants that turn a claim that fails, wholly or in part.
+
+    Attributes:
+        tried: number of mutants that were tried: all that concern its targets.
+        better: verdict under each mutant that makes it better, by the mutant's name.
+    """
+
+    tried: int
+    better: dict[str, str]
+
+
+def with_turned(
+    entries: Sequence[Mapping[str, Any]], turned: Mapping[str, Turned]
+) -> list[dict[str, Any]]:
+    """Adds to claims that fail, wholly or in part, what turns them.
+
+    Args:
+        entries: judged claims.
+        turned: the mutants that turn each claim, by its id (`halfwink.targets.claim_mutants`).
+    """
+    what = {mutant["name"]: mutant["what"] for mutant in library().mutants()}
+    found: list[dict[str, Any]] = []
+    for entry in entries:
+        known = turned.get(entry["id"]) if entry["verdict"] in ("fails", "holds in part") else None
+        # A change that was taken off the list explains nothing any more.
+        better = {n: v for n, v in known.better.items() if n in what} if known else {}
+        best = [name for name, verdict in better.items() if verdict == "holds"] or list(better)
+        sentence = None
+        if best:
+            sentence = f"It {better[best[0]]} if {what[best[0]]}."
+        elif known is not None:
+            sentence = f"None of the {known.tried} changes that were tried turns it."
+        found.append({**entry, "better_under": list(better), "turned": sentence})
+    return found
 
 
 def _entry(claim: Claim, ours: Measured, judge: Judge) -> dict[str, Any]:
@@ -346,4 +387,10 @@ def claims(
     read = {id for claim in chosen for id in claim.read}
     targets = {t["id"]: t for t in library().targets() if t["id"] in read}
     values = compute(list(targets.values()), fresh=fresh, executor=executor, progress=progress)
-    return judged(chosen, targets, values, library().verdicts)
+    return with_turned(judged(chosen, targets, values, library().verdicts), kept_turned())
+
+
+def kept_turned() -> dict[str, Turned]:
+    """Returns what is kept of what turns claims that fail."""
+    turned = tomllib.loads((root() / KEPT).read_text())["turned"]
+    return {id: Turned(entry["tried"], entry["better"]) for id, entry in turned.items()}

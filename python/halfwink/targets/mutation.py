@@ -109,9 +109,9 @@ def mutants(
         raise HalfwinkError("no mutant is listed for these targets; see targets/mutants")
 
     def values(targets: Sequence[dict[str, Any]], mutant: str | None, share: bool) -> Values:
-        cut = _cut if share else None
+        shortened = cut if share else None
         return compute(
-            targets, mutant=mutant, instructions=cut, executor=executor, progress=progress
+            targets, mutant=mutant, instructions=shortened, executor=executor, progress=progress
         )
 
     whole = values(chosen, None, False)
@@ -130,7 +130,7 @@ def mutants(
             is_all = len(others) + len(concerned) == len(all_of)
             if is_all and values(others, None, True) == values(others, mutant["name"], True):
                 idle.append(mutant["name"])
-        moved = {id: _moved(whole[id], short[id], value) for id, value in broken.items()}
+        moved = {id: moved_value(whole[id], short[id], value) for id, value in broken.items()}
         still = _met(moved)
         killed[mutant["name"]] = [id for id in moved if id not in still]
     named = [{key: m[key] for key in ("name", "what", "breaks")} for m in tried]
@@ -139,10 +139,16 @@ def mutants(
 
 def _played(targets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the targets that a study or an experiment computes."""
-    return [t for t in targets if t["compute"] and t["compute"]["from"]]
+    return [target for target in targets if is_played(target)]
 
 
-def _cut(instructions: int) -> int:
+def is_played(target: dict[str, Any]) -> bool:
+    """Returns whether a study or an experiment computes a target."""
+    return bool(target["compute"] and target["compute"]["from"])
+
+
+def cut(instructions: int) -> int:
+    """Returns the instructions that are played under mutants, of those of a study."""
     return min(instructions, max(LEAST, int(instructions * SHARE)))
 
 
@@ -153,7 +159,7 @@ def _met(values: Values) -> dict[str, None]:
     return dict.fromkeys(met)
 
 
-def _moved(whole: float | None, short: float | None, broken: float | None) -> float | None:
+def moved_value(whole: float | None, short: float | None, broken: float | None) -> float | None:
     """Our value under a mutant: that of the whole study, moved as the short one is."""
     if whole is None or short is None or broken is None:
         return broken if short is not None else whole
