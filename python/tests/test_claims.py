@@ -255,9 +255,8 @@ def test_claims_that_fail_are_played_under_every_mutant(monkeypatch: pytest.Monk
         return {target["id"]: float(target["published"]) for target in targets}
 
     monkeypatch.setattr(claim_mutants, "compute", compute)
-    found = claim_mutants.turn("mogul")
-    fail = [c["id"] for c in kept() if c["verdict"] in ("fails", "holds in part")]
-    assert list(found) == [id for id in fail if id.startswith("mogul/")]
+    found = claim_mutants.turn("mogul/re-aim-rates")
+    assert list(found) == ["mogul/re-aim-rates"]
     assert found["mogul/re-aim-rates"].better == {of_area[3]: "holds"}
     assert found["mogul/re-aim-rates"].tried == len(of_area)
 
