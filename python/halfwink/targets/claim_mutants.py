@@ -63,35 +63,27 @@ def turn(
             listed, mutant=mutant, instructions=cut, executor=executor, progress=progress
         )
 
+    def verdicts(claims: list[Claim], known: Values) -> dict[str, str]:
+        judged = claim_verdicts.judged(claims, targets, known, library().verdicts)
+        return {entry["id"]: entry["verdict"] for entry in judged}
+
     whole = values(list(read), None, share=False)
-    before = _verdicts(chosen, whole)
+    before = verdicts(chosen, whole)
     failing = [claim for claim in chosen if before[claim.id] in RANKS[:-1]]
-    played = {id for id in read if mutation.is_played(targets[id])}
+    played = {id for claim in failing for id in claim.read if mutation.is_played(targets[id])}
     short = values(sorted(played), None, share=True)
     found = {claim.id: Turned(0, {}) for claim in failing}
     for mutant in library().mutants():
-        concerned: list[Claim] = []
-        moved: Values = dict(whole)
-        for claim in failing:
-            ids = [id for id in claim.read if id in played]
-            if any(targets[id]["area"] in mutant["areas"] for id in ids):
-                concerned.append(claim)
-        ids = sorted({id for claim in concerned for id in claim.read if id in played})
-        ids = [id for id in ids if targets[id]["area"] in mutant["areas"]]
-        for id, value in values(ids, mutant["name"], share=True).items():
-            moved[id] = mutation.moved_value(whole[id], short[id], value)
-        for id, verdict in _verdicts(concerned, moved).items():
+        ids = [id for id in sorted(played) if targets[id]["area"] in mutant["areas"]]
+        concerned = [claim for claim in failing if not set(claim.read).isdisjoint(ids)]
+        broken = values(ids, mutant["name"], share=True)
+        moved = {id: mutation.moved_value(whole[id], short[id], broken[id]) for id in ids}
+        for id, verdict in verdicts(concerned, {**whole, **moved}).items():
             tried, better = found[id].tried + 1, found[id].better
             if verdict in RANKS and RANKS.index(verdict) > RANKS.index(before[id]):
                 better = {**better, mutant["name"]: verdict}
             found[id] = Turned(tried, better)
     return found
-
-
-def _verdicts(claims: list[Claim], values: Values) -> dict[str, str]:
-    targets = {target["id"]: target for target in library().targets()}
-    judged = claim_verdicts.judged(claims, targets, values, library().verdicts)
-    return {entry["id"]: entry["verdict"] for entry in judged}
 
 
 def record(found: Mapping[str, Turned]) -> None:

@@ -76,6 +76,14 @@ pub(super) const ROWS: &[Row] = &[
         steps: &[],
     },
     Row {
+        what: "a list of lscpu",
+        is: |head| {
+            head.within("\"lscpu\"") || (head.within("Architecture:") && head.within("\nCPU(s):"))
+        },
+        how: "`halfwink calibrate host` makes a machine of the server itself",
+        steps: &[],
+    },
+    Row {
         what: "a report of powertop",
         is: |head| head.within("<html") && head.within("PowerTOP"),
         how: "`powertop --csv=FILE.csv` writes what is read here",

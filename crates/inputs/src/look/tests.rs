@@ -15,6 +15,8 @@ const FILES: &[(&str, Family, &str, &str)] = &[
     ("schema = 1\ncore = \"any\"\nservice_us = 5\n", Instructions, "a profile", "compare FILE"),
     ("workloads = [\"nginx\"]\ntechniques = [\"tap\"]\n", Services, "a study", "run FILE"),
     ("::1 - - [1/Mar/2025:1:2:3 +0] \"GET / HTTP/1.1\" 200 5\n", Services, "a log", "log:FILE"),
+    ("Architecture:   x86_64\nCPU(s):   2\n", Instructions, "lscpu", "calibrate host"),
+    ("{\n   \"lscpu\": [\n      {\"field\": \"CPU(s):\"}\n", Services, "lscpu", "calibrate host"),
     ("PERFILE2", Idle, "a recording of perf", "perf script -i FILE"),
     ("10:00:00.1 IP 10.0.0.1.443 > 10.0.0.2.5: Flags [.], length 9\n", Frames, "tcpdump", ".pcap"),
     ("Date first seen  Duration Proto\n", Flows, "nfdump", "-o csv"),
