@@ -31,12 +31,14 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         what: "a profile of a service",
+        // Machines have a section `[core]`; a profile names the core that it was made on.
         is: |head| head.within("service_us") && head.lines().any(|line| line.starts_with("core =")),
         how: "`halfwink compare FILE -m golden-cove-56` plays it on a server",
         steps: &[(Services, READ)],
     },
     Row {
         what: "a study",
+        // Either word alone may stand in other descriptions.
         is: |head| {
             let has = |key: &str| head.lines().any(|line| line.starts_with(key));
             has("workloads =") && has("techniques =")
@@ -77,6 +79,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         what: "a list of lscpu",
+        // It has neither latencies nor watts, so that no machine follows from it.
         is: |head| {
             head.within("\"lscpu\"") || (head.within("Architecture:") && head.within("\nCPU(s):"))
         },
@@ -175,6 +178,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         what: "a log of requests without times",
+        // Most formats of times stand in brackets; the row behind this one has them.
         is: |head| head.has(" HTTP/1.") && !head.has("["),
         how: "let the server write them (%t, $time_iso8601)",
         steps: &[],
