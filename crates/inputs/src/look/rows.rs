@@ -166,6 +166,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         what: "an error log of nginx or Apache",
+        // It names the few requests that failed, so that its rate would be far too low.
         is: |head| {
             let line = head.first();
             (line.contains(" [error] ")
