@@ -217,7 +217,10 @@ def test_a_silent_connection_of_plain_tcp_may_stay_while_nobody_waits(
     path = describe(tmp_path, *(r.address for r in pair), top='mode = "tcp"', limits=limits)
     with LiveSteer(path) as steer, attacker(steer.address) as peer:
         wait_until(lambda: in_service(steer) == 1)
-        times(steer.address, 40, answered_by_tcp)
+        for _ in range(20):
+            answered_by_tcp(steer.address)
+            # Those that are over but not yet closed would make others wait on a busy machine.
+            wait_until(lambda: in_service(steer) == 1)
         peer.sendall(b"GET /7 HTTP/1.1\r\nHost: h\r\n\r\n")
         assert peer.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
         assert steer.report()["memory"]["cut_holding"] == 0
