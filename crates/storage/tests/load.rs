@@ -549,3 +549,12 @@ fn engines_of_spdk_queue() {
     let error = read("[a]\nioengine=external:./mine.so\n").unwrap_err();
     assert!(error.contains("ioengine: found `external:./mine.so`"), "{error}");
 }
+
+#[test]
+fn whole_numbers_without_a_unit_are_no_dates() {
+    // Each is a date of ISO 8601 without dashes, too.
+    let rows: String =
+        (20_201_201..20_201_231).map(|at| format!("{at},R,{},4096\n", at * 8)).collect();
+    let error = read(&format!("time,op,offset,size\n{rows}")).unwrap_err();
+    assert!(error.contains("time"), "{error}");
+}

@@ -257,6 +257,11 @@ fn decimal(word: &str) -> Cow<'_, str> {
 /// Nanoseconds of a date, `2025-11-03T10:00:00.123Z`, or with a blank for the `T`. All rows of a
 /// table are of one zone, which is left out.
 fn date_ns(word: &str) -> Option<u64> {
+    // Without dashes a date would be any number of eight digits; and jiff describes each failure on
+    // the heap, which rows of numbers need not pay for.
+    if word.as_bytes().get(4) != Some(&b'-') {
+        return None;
+    }
     let word = word.trim_end_matches('Z');
     // Behind the time of day alone, since a date has dashes, too.
     let zone = word.rfind(['+', '-']).filter(|at| *at > 10);
