@@ -111,7 +111,8 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         let bytes = words.parse(word(layout.bytes, "bytes")?, "bytes", 1.0, LARGEST)?;
         let latest = LATEST_NS / layout.unit_ns;
         // Where semicolons or tabs separate columns, a comma begins a fraction.
-        let begin = word(layout.begin, "begin")?.replacen(',', ".", 1);
+        let points = usize::from(layout.delimiter.is_some());
+        let begin = word(layout.begin, "begin")?.replacen(',', ".", points);
         let begin = words.parse(&begin, "begin", 0.0, latest)?;
         if let Some(word) = row.get(layout.words) {
             return Err(words.wrong(format!("found `{word:.60}`, expected the end of the line")));
@@ -289,6 +290,9 @@ pub(super) mod tests {
         let table = "src;dst;bytes;start_us # mine\n0;1;1000;0\n2;3;3000;1,5\n";
         let table = read_flows(table, &racks()).unwrap();
         assert_eq!(table.flows()[1].after, Time::from_ns(1500.0));
+        // Between blanks it may as well separate thousands.
+        let error = read_flows("0 7 1500 2,000\n", &racks()).unwrap_err().to_string();
+        assert!(error.starts_with("1: begin: found `2,000`"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Layout {
     /// Delimiter; none for blanks.
-    delimiter: Option<char>,
+    pub(super) delimiter: Option<char>,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: usize,
