@@ -10,7 +10,7 @@ pub(crate) struct Read {
     pub(crate) served_s: Option<f64>,
     /// Requests per second that are carried.
     pub(crate) full: f64,
-    /// What the file was read as.
+    /// Sentence on the format that the file was read as.
     pub(crate) read_as: String,
     pub(crate) bad_lines: u64,
     pub(crate) bad_line: String,

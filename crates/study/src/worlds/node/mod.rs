@@ -7,12 +7,11 @@ mod load;
 pub use gaps::{ChosenState, IdleAnswer, IdleQuestion, IdleRow, LeftOut, LimitRow, RecordingInfo};
 pub use job::Node;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use halfwink_engine::{Cdf, Input, Law};
-use halfwink_inputs::{look, Family};
+use halfwink_inputs::{look, open_regular, Family};
 use halfwink_node::{Profile, ProfileSpec};
 use halfwink_techniques::node::machine::{Machine, Spec, SpecError};
 
@@ -131,8 +130,7 @@ impl Library {
 /// Tells what a file is that was named in place of a service; none if there is no such file.
 fn stranger(path: &Path) -> Option<String> {
     let mut head = Vec::new();
-    // Looked at before it is opened: a pipe would wait for a writer.
-    let file = path.is_file().then(|| File::open(path))?.ok()?;
+    let file = open_regular(path).ok()?;
     file.take(LOOKED_AT).read_to_end(&mut head).ok()?;
     let other = look(&head, Family::Services).map(|other| other.to_string());
     Some(other.unwrap_or_else(|| "expected a profile of a service, FILE.toml".to_owned()))
