@@ -93,7 +93,8 @@ fn judged(entry: &Entry) -> Result<Outcome, String> {
                 return Ok(Outcome::Refused);
             };
             if found.as_ref().err().is_some_and(|error| error == advice::NO_PROGRAM) {
-                // The same table on every machine: where the program is, the step is taken.
+                // The table must be the same on every machine. The step is taken where its program
+                // is.
                 return Ok(Outcome::LoadsThen);
             }
             let found = found.map_err(|error| format!("said `{said}`, which ends in `{error}`"))?;
