@@ -265,7 +265,7 @@ def test_every_claim_that_fails_was_played_under_mutants() -> None:
     """`halfwink reproduce --claims --mutants --record` makes what is missing."""
     known = verdicts.kept_turned()
     assert set(known) <= {claim.id for claim in verdicts.every_claim()}
-    fail = {c["id"] for c in kept() if c["verdict"] in ("fails", "holds in part")}
+    fail = {c["id"] for c in kept() if c["verdict"] in verdicts.FAILING}
     assert fail <= set(known)
     names = {mutant["name"] for mutant in library().mutants()}
     assert {name for turned in known.values() for name in turned.better} <= names

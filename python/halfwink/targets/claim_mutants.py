@@ -17,11 +17,11 @@ from halfwink.runs.batch import Progress
 from halfwink.runs.executors import Executor, Submits
 from halfwink.targets import claim_verdicts, mutation
 from halfwink.targets.claim_files import Claim
-from halfwink.targets.claim_verdicts import KEPT, Turned, kept_turned
+from halfwink.targets.claim_verdicts import FAILING, KEPT, Turned, kept_turned
 from halfwink.targets.targets import Values, compute
 
 #: Verdicts from the worst on that a change can turn.
-RANKS = ("fails", "holds in part", "holds")
+RANKS = (*FAILING, "holds")
 HEAD = """\
 # Changes of the models under which claims that fail, wholly or in part, are judged better, and
 # how many were tried: `halfwink reproduce --claims --mutants --record`.
@@ -69,7 +69,7 @@ def turn(
 
     whole = values(list(read), None, share=False)
     before = verdicts(chosen, whole)
-    failing = [claim for claim in chosen if before[claim.id] in RANKS[:-1]]
+    failing = [claim for claim in chosen if before[claim.id] in FAILING]
     played = {id for claim in failing for id in claim.read if mutation.is_played(targets[id])}
     short = values(sorted(played), None, share=True)
     found = {claim.id: Turned(0, {}) for claim in failing}

@@ -33,9 +33,11 @@ from halfwink.targets.claim_files import (
 )
 from halfwink.targets.targets import Values, begins, compute
 
-#: What turns claims that fail, beside what kills targets.
+#: File of the mutants that turn claims that fail, beside those that kill targets.
 KEPT = "targets/killed/claims.toml"
 VERDICTS = ("holds", "holds in part", "fails", "not determined", "echo")
+#: Verdicts on claims that fail, wholly or in part.
+FAILING = ("fails", "holds in part")
 #: Verdicts on targets that are met, whatever that is worth.
 MET = ("match", "holds", "insensitive", "calibrated", "arithmetic", "input")
 #: Outcomes of a kind: as published, otherwise, not known, and as published because it was given.
@@ -211,7 +213,7 @@ def with_turned(
     what = {mutant["name"]: mutant["what"] for mutant in library().mutants()}
     found: list[dict[str, Any]] = []
     for entry in entries:
-        known = turned.get(entry["id"]) if entry["verdict"] in ("fails", "holds in part") else None
+        known = turned.get(entry["id"]) if entry["verdict"] in FAILING else None
         # A change that was taken off the list explains nothing any more.
         better = {n: v for n, v in known.better.items() if n in what} if known else {}
         best = [name for name, verdict in better.items() if verdict == "holds"] or list(better)
