@@ -15,7 +15,7 @@ from pathlib import Path
 import altair as alt
 import polars as pl
 import pytest
-from conftest import Halfwink
+from conftest import Halfwink, need_recorder
 from test_block_loads import machine
 
 import halfwink as hw
@@ -161,6 +161,7 @@ def test_advice_about_other_traces_leads_on(tmp_path: Path, halfwink: Halfwink):
     # One step for all: it is taken once.
     assert len(steps) == 1
     (words,) = steps
+    need_recorder()
     out = str(tmp_path / "a.hwt")
     command = words.replace("record", f"record -o {out}").replace("PROGRAM", "/bin/true").split()
     done = subprocess.run(
