@@ -165,6 +165,38 @@ def test_machines_of_two_kinds_are_woken_in_their_order_and_sleep_again(three: S
     assert replay(log).first_difference is None
 
 
+def test_machines_of_a_group_wake_together_and_sleep_together(three: Set):
+    log, path = three.folder / "log.jsonl", three.describe()
+    text = path.read_text()
+    for power in ("signal", "command"):
+        text = text.replace(
+            f'power = {{ kind = "{power}"', f'group = "rack"\npower = {{ kind = "{power}"'
+        )
+    path.write_text(text)
+    with LiveSteer(path, log=log) as steer, ThreadPoolExecutor(8) as pool:
+        assert wait_until(lambda: states(steer) == ["on", "asleep", "asleep"])
+        assert wait_until(three.is_stopped)
+        assert (three.folder / "off").exists()
+        sent = send_one_by_one(pool, steer, [[1, 0, 0], [2, 0, 0], [3, 0, 0]])
+        # The third request woke the second machine, and that one the third.
+        assert wait_until(lambda: states(steer) == ["on", "on", "on"])
+        assert not (three.folder / "off").exists()
+        sent += send_one_by_one(pool, steer, [[3, 1, 0], [3, 2, 0]])
+        # It is wanted now, and needs no wake-up.
+        sent += send_one_by_one(pool, steer, [[3, 2, 1]])
+        three.gate.set()
+        assert [status(one.result()) for one in sent] == [200] * 6
+        assert wait_until(lambda: states(steer) == ["on", "asleep", "asleep"])
+        assert wait_until(three.is_stopped)
+        assert (three.folder / "off").exists()
+        report, text = settled(steer, 6), steer.metrics()
+    balanced(report)
+    machines = report["machines"]
+    assert [machines[name]["followed"] for name in ("web-1", "web-2", "model-1")] == [0, 0, 1]
+    assert 'halfwink_machine_followed_total{machine="model-1"} 1\n' in text
+    assert replay(log).first_difference is None
+
+
 def test_a_lost_machine_of_a_set_is_replaced_by_the_next(three: Set):
     three.gate.set()
     with LiveSteer(three.describe()) as steer:

@@ -130,6 +130,9 @@ pub struct Machine {
     /// on, and is asked about again later.
     #[serde(default)]
     pub may_sleep: Vec<String>,
+    /// Name of a group of machines that wake together and sleep together, such as those of one
+    /// chassis.
+    pub group: Option<String>,
     /// Time until `may_sleep` is run again, in milliseconds.
     #[serde(default = "default_ask_again_ms")]
     pub ask_again_ms: u64,
@@ -282,6 +285,12 @@ impl Config {
             Side::Big => "big",
             Side::Place(_) => self.machine(side).name.as_deref().unwrap_or_default(),
         }
+    }
+
+    /// Returns the number of the group in which a machine is: the place of its first machine.
+    pub(super) fn group(&self, side: Side) -> Option<u8> {
+        let group = self.machine(side).group.as_ref()?;
+        self.machines().position(|machine| machine.group.as_ref() == Some(group)).map(|at| at as u8)
     }
 
     /// Returns where a machine stands in the description: `big`, or `machines.2`.
@@ -468,6 +477,25 @@ impl Config {
                 }
                 Some(_) => {}
             }
+            self.check_group(&format!("{key}.group"), machine)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the group of a machine, if it is in one, whose key is `at`.
+    fn check_group(&self, at: &str, machine: &Machine) -> Result<(), Wrong> {
+        let Some(group) = &machine.group else { return Ok(()) };
+        if !is_name(group) {
+            let expected = "letters, digits, `.`, `-` and `_`";
+            let message = format!("found {group:?}, expected 1 to {LONGEST_NAME} {expected}");
+            return wrong(at, message);
+        }
+        if self.machines().filter(|other| other.group.as_ref() == Some(group)).count() < 2 {
+            return wrong(at, format!("found {group} once, expected two machines of it, or more"));
+        }
+        // A policy takes each machine to a deeper level by itself.
+        if !machine.levels.is_empty() {
+            return wrong(at, "found with `levels`, expected one or the other");
         }
         Ok(())
     }

@@ -91,6 +91,20 @@ fn machines_of_a_set_stand_in_their_order_under_their_names() {
 }
 
 #[test]
+fn machines_of_a_group_are_numbered_by_the_first_of_them() {
+    let grouped = SET.replace("workers = 9", "group = \"rack\"");
+    let third = "[[machines]]\nname = \"web-3\"\naddress = \"127.0.0.1:3\"\ngroup = \"rack\"\n";
+    let config = parse(&format!("{grouped}{third}")).unwrap();
+    let groups: Vec<_> = config.sides().map(|side| config.group(side)).collect();
+    assert_eq!(groups, [None, Some(1), Some(1)]);
+    let deeper = "levels = [{ kind = \"command\", sleep = [\"a\"], wake = [\"b\"] }]\n";
+    refuses(
+        &format!("{grouped}{third}{deeper}"),
+        "s.toml:14: machines.2.group: found with `levels`",
+    );
+}
+
+#[test]
 fn mistakes_of_a_set_are_named_with_their_line() {
     let pair = "[small]\naddress = \"127.0.0.1:8\"\n[big]\naddress = \"127.0.0.1:9\"\n[[machines]]";
     let many = "\n[[machines]]\nname = \"n\"\naddress = \"127.0.0.1:7\"".repeat(64);
@@ -104,6 +118,12 @@ fn mistakes_of_a_set_are_named_with_their_line() {
             "workers = 9",
             "workers = 0",
             "s.toml:10: machines.1.workers: found 0, expected 1 to 4096",
+        ),
+        ("workers = 9", "group = \"a\"", "s.toml:10: machines.1.group: found a once, expected two"),
+        (
+            "workers = 9",
+            "group = \"a b\"",
+            "s.toml:10: machines.1.group: found \"a b\", expected 1",
         ),
         ("[[machines]]", pair, "s.toml:8: machines: found with [small] and [big], expected one"),
         ("workers = 9", &many, "s.toml:4: machines: found 66, expected 0 to 64"),

@@ -12,7 +12,7 @@ use halfwink_units::Time;
 use tokio::sync::{oneshot, Notify};
 
 use super::config::Config;
-use super::machine::{Machine, Refusal, Verdict};
+use super::machine::{Leave, Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
 use super::power::{Seen, Wanted};
 use super::steps::{Inner, Placed};
@@ -98,6 +98,9 @@ impl Dispatch {
         let now = self.now();
         let now = inner.policy.observe(now);
         let done = work(&mut inner, now);
+        if std::mem::take(&mut inner.is_apart) {
+            inner.gather(now);
+        }
         let ring = std::mem::take(&mut inner.ring);
         drop(inner);
         ring.places().for_each(|place| self.changed[place].notify_one());
@@ -175,6 +178,9 @@ impl Dispatch {
             let is_new = !std::mem::replace(&mut machine.stays, true);
             // It was on while it was asked about.
             machine.held = now.saturating_add(Time::from_ns(again.as_nanos() as f64));
+            machine.leave = Leave::Unasked;
+            inner.is_apart |= machine.group.is_some();
+            let machine = inner.of(side);
             if machine.wanted == Wanted::Awake {
                 inner.keep_on(side, now);
             } else {
@@ -182,6 +188,18 @@ impl Dispatch {
             }
             is_new
         })
+    }
+
+    /// Returns whether a machine that goes down has been asked whether it may sleep.
+    pub fn is_allowed(&self, side: Side) -> bool {
+        self.lock().of(side).leave != Leave::Unasked
+    }
+
+    /// Records that a machine which goes down may sleep. Returns whether its power is to be changed
+    /// now: it is not if another machine of its group has to serve or has not been allowed yet, and
+    /// it serves at once if it was asked to wake meanwhile.
+    pub fn leave(&self, side: Side) -> bool {
+        self.with(|inner, now| inner.leave_service(side, now))
     }
 
     /// Records that it sleeps now, or was asked to wake meanwhile. `well` is whether the command
@@ -206,8 +224,12 @@ impl Dispatch {
             } else {
                 machine.become_(now, State::Asleep);
                 machine.insomniac = !well && (machine.insomniac || !deeper);
-                inner.tell(now, Event::Asleep { side });
+                // The policy has not known that one which followed its group was awake.
+                if !std::mem::take(&mut machine.follows) {
+                    inner.tell(now, Event::Asleep { side });
+                }
             }
+            inner.is_apart |= inner.of(side).group.is_some();
             inner.ring.keeper_of(side);
         });
     }
@@ -217,9 +239,13 @@ impl Dispatch {
         self.with(|inner, now| {
             let machine = inner.of(side);
             if machine.state == State::Waking && machine.wanted == Wanted::Asleep {
-                // A policy that has just begun wants it so, and counts it as going down.
+                // A policy that has just begun wants it so, and counts it as going down; or its
+                // group has woken it.
                 machine.become_(now, State::GoingDown);
                 machine.level = 0;
+                machine.on_since = now;
+                machine.held = machine.rest.earliest(now, machine.budget);
+                inner.is_apart |= machine.group.is_some();
                 inner.ring.keeper_of(side);
             } else if machine.state == State::Waking {
                 machine.become_(now, State::On);
@@ -294,6 +320,7 @@ impl Dispatch {
                 inner.of(side).taken = false;
                 inner.of(side).become_(now, State::On);
                 inner.of(side).wanted = Wanted::Awake;
+                inner.is_apart |= inner.of(side).group.is_some();
                 inner.tell(now, Event::Back { side });
                 inner.admit(side, now);
             }
@@ -347,8 +374,9 @@ impl Dispatch {
         self.with(|inner, now| {
             inner.fall = config.health.fall;
             for (machine, &watts) in inner.machines.iter_mut().zip(watts) {
-                machine.change(now, config.machine(machine.side), watts);
+                machine.change(now, config, watts);
             }
+            inner.is_apart = true;
             if let Some((Deciding { policy, stand_in }, header)) = policy {
                 inner.watch.watch(stand_in);
                 inner.replace(policy, header, now);

@@ -81,13 +81,16 @@ async fn look(config: &Config, side: Side) -> Result<(), Unwell> {
 
 async fn go_down(shared: &Shared, config: &Config, side: Side) {
     let (machine, level) = (config.machine(side), shared.dispatch.level(side));
-    if level == 0 && !machine.may_sleep.is_empty() {
+    if level == 0 && !machine.may_sleep.is_empty() && !shared.dispatch.is_allowed(side) {
         if let Err(why) = run(&machine.may_sleep, ms(machine.wake_timeout_ms)).await {
             if shared.dispatch.stay(side, ms(machine.ask_again_ms)) {
                 shared.say(side, &format!("stays on: {why}"));
             }
             return;
         }
+    }
+    if level == 0 && !shared.dispatch.leave(side) {
+        return;
     }
     let done = turn(shared, machine, level, Wanted::Asleep).await;
     if let Err(why) = &done {

@@ -34,6 +34,9 @@ mod download;
 mod drain_tests;
 mod exchange;
 mod frames;
+mod group;
+#[cfg(test)]
+mod group_tests;
 pub mod head;
 mod health;
 mod http1;

@@ -6,7 +6,7 @@ use halfwink_policy::steering::{Budget, Rest, Side};
 use halfwink_units::Time;
 use tokio::sync::oneshot;
 
-use super::config::{self, Config};
+use super::config::Config;
 use super::meter::{Meter, State, Watts};
 use super::power::Wanted;
 
@@ -78,10 +78,30 @@ pub struct Machine {
     pub budget: Budget,
     /// While it goes down: time until which it stays on.
     pub held: Time,
+    /// Number of the group with which it wakes and sleeps, if it is in one.
+    pub group: Option<u8>,
+    /// While it goes down: how far it has come.
+    pub leave: Leave,
+    /// Set while it goes down and stays on for the sake of its group.
+    pub kept: bool,
+    /// Set if it was woken for the sake of its group, so that the policy takes it for asleep.
+    pub follows: bool,
     /// Times in its states.
     pub meter: Meter,
     /// Counters of the machine.
     pub counts: Counts,
+}
+
+/// Progress of a machine that goes down from service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leave {
+    /// It is not known yet whether it may sleep.
+    #[default]
+    Unasked,
+    /// It may sleep, once all machines of its group may.
+    Allowed,
+    /// Its power is being changed: it cannot serve before it was woken again.
+    Begun,
 }
 
 /// Counters of a machine.
@@ -105,6 +125,8 @@ pub struct Counts {
     pub wakes: u64,
     /// Times that it was asked to sleep.
     pub sleeps: u64,
+    /// Times that it was woken because another machine of its group was.
+    pub followed: u64,
     /// Sleeps that `least_awake_ms` or `sleeps_per_day` put off until they were wanted no more.
     pub spared: u64,
     /// Times that `may_sleep` kept it on.
@@ -142,6 +164,10 @@ impl Machine {
             rest: Rest::default(),
             budget: Budget::default(),
             held: Time::ZERO,
+            group: None,
+            leave: Leave::default(),
+            kept: false,
+            follows: false,
             meter: Meter::start(Time::ZERO, workers, watts),
             counts: Counts::default(),
         }
@@ -152,15 +178,18 @@ impl Machine {
     pub fn described(config: &Config, side: Side, watts: Watts) -> Machine {
         let machine = config.machine(side);
         let new = Machine::new(side, machine.workers, machine.queue, watts);
-        Machine { levels: machine.count_levels(), ..new.resting(machine.rest()) }
+        let (levels, group) = (machine.count_levels(), config.group(side));
+        Machine { levels, group, ..new.resting(machine.rest()) }
     }
 
     /// Takes other bounds and watts up to now.
-    pub fn change(&mut self, now: Time, described: &config::Machine, watts: Watts) {
+    pub fn change(&mut self, now: Time, config: &Config, watts: Watts) {
+        let described = config.machine(self.side);
         self.book(now);
         self.meter.set_watts(watts);
         (self.workers, self.room) = (described.workers, described.queue);
         (self.rest, self.levels) = (described.rest(), described.count_levels());
+        self.group = config.group(self.side);
     }
 
     /// Sets bounds on its sleeps.
@@ -173,7 +202,8 @@ impl Machine {
     #[inline]
     pub fn book(&mut self, now: Time) {
         if self.is_leaving() {
-            self.meter.on_until(self.held.min(now), self.in_service);
+            let until = if self.kept { now } else { self.held.min(now) };
+            self.meter.on_until(until, self.in_service);
         }
         let awake = self.insomniac && self.state == State::Asleep;
         let state = if awake { State::On } else { self.state };
@@ -188,21 +218,27 @@ impl Machine {
             self.failures = 0;
             self.insomniac = false;
             self.level = 0;
+            self.follows = false;
         }
+        (self.leave, self.kept) = (Leave::Unasked, false);
         self.state = state;
     }
 
     /// Returns its state, and a number that changes with each of its changes.
     #[must_use]
     pub fn moment(&self) -> (State, u64) {
-        let Counts { wakes, sleeps, losses, power_failures, .. } = self.counts;
-        (self.state, wakes + sleeps + losses + power_failures)
+        let Counts { wakes, sleeps, followed, losses, power_failures, .. } = self.counts;
+        (self.state, wakes + sleeps + followed + losses + power_failures)
     }
 
     /// Returns a machine to service to which nothing was done yet. If its sleep was put off, it was
     /// on all the time.
     pub fn return_to_service(&mut self, now: Time) {
-        let is_held = now < self.held;
+        let is_held = self.leave == Leave::Allowed || self.kept || now < self.held;
+        if is_held {
+            // All of the time up to now is booked as on.
+            self.held = Time::NEVER;
+        }
         let since = if is_held { self.on_since } else { now };
         self.counts.spared += u64::from(is_held);
         self.become_(now, State::On);
@@ -213,11 +249,17 @@ impl Machine {
     #[inline]
     #[must_use]
     pub fn is_held(&self, now: Time) -> bool {
-        self.is_leaving() && (self.stray > 0 || now < self.held)
+        let is_put_off = self.kept || self.stray > 0 || now < self.held;
+        self.is_leaving() && self.leave != Leave::Begun && is_put_off
+    }
+
+    /// Returns whether it can serve at once although it goes down.
+    pub(super) fn can_return(&self, now: Time) -> bool {
+        self.is_held(now) || (self.is_leaving() && self.leave == Leave::Allowed)
     }
 
     /// Returns whether it goes down from service, not from one level of sleep to the next.
-    fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         self.state == State::GoingDown && self.level == 0
     }
 

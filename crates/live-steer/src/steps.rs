@@ -34,6 +34,8 @@ pub struct Inner {
     pub ring: Ring,
     /// Watch over the policy.
     pub watch: Watch<Next>,
+    /// Set if a machine of a group may have to follow the others: see [`Inner::gather`].
+    pub is_apart: bool,
     pending: Vec<Event>,
     next_id: u64,
 }
@@ -96,6 +98,7 @@ impl Inner {
             total: Histogram::default(),
             ring: Ring::default(),
             watch: Watch::new(stand_in),
+            is_apart: false,
             pending: Vec::new(),
             next_id: 0,
         }
@@ -122,6 +125,7 @@ impl Inner {
         self.machines.iter_mut().for_each(|machine| {
             machine.stray = machine.in_service;
             machine.wanted = Wanted::Awake;
+            machine.follows = false;
         });
         self.begin(now);
         for place in 0..self.machines.len() {
@@ -205,13 +209,15 @@ impl Inner {
 
     fn wake(&mut self, side: Side, now: Time) {
         self.ring.keeper_of(side);
-        let machine = self.of(side);
+        let machine = &mut self.machines[side.index()];
         machine.counts.wakes += 1;
         machine.wanted = Wanted::Awake;
+        machine.follows = false;
+        self.is_apart |= machine.group.is_some();
         match machine.state {
             State::Asleep => machine.become_(now, State::Waking),
             // Nothing has been done to it yet.
-            State::GoingDown if machine.is_held(now) => {
+            State::GoingDown if machine.can_return(now) => {
                 machine.return_to_service(now);
                 self.pending.push(Event::Awake { side });
             }
@@ -228,9 +234,10 @@ impl Inner {
 
     fn sleep(&mut self, side: Side, now: Time) {
         self.ring.keeper_of(side);
-        let machine = self.of(side);
+        let machine = &mut self.machines[side.index()];
         machine.counts.sleeps += 1;
         let before = std::mem::replace(&mut machine.wanted, Wanted::Asleep);
+        self.is_apart |= machine.group.is_some();
         match machine.state {
             State::On => {
                 machine.become_(now, State::GoingDown);
@@ -333,12 +340,14 @@ impl Inner {
 
     /// A machine cannot be reached.
     pub fn lose(&mut self, side: Side, now: Time) {
-        let machine = self.of(side);
+        let machine = &mut self.machines[side.index()];
         if machine.state == State::Lost {
             return;
         }
         machine.become_(now, State::Lost);
+        machine.follows = false;
         machine.counts.losses += 1;
+        self.is_apart |= machine.group.is_some();
         self.ring.keeper_of(side);
         self.tell(now, Event::Lost { side });
         for waiter in std::mem::take(&mut self.of(side).queue) {

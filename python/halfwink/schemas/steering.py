@@ -24,6 +24,7 @@ BACKEND = part(
     "address connections failed given_up in_service losses power_failures queued "
     "refused resteered retried served sleeps spared state waiting wakes",
     declined=NUMBER.called("Times that its `may_sleep` program kept it on."),
+    followed=NUMBER.called("Times that it was woken because another machine of its group was."),
     level=NUMBER.called("Level of sleep, from 1; 0 unless it is asleep."),
     modelled=MODELLED.called("Modelled energy and power of this machine; null without a model."),
     overridden=NUMBER.called("Times that its power state was found changed by another."),

@@ -8,7 +8,7 @@ use crate::steer::Report as SteerReport;
 /// Counts of a machine behind a proxy: name, help, where it stands.
 type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
 
-const MACHINE_COUNTS: [MachineCount; 13] = [
+const MACHINE_COUNTS: [MachineCount; 14] = [
     ("served", "Requests answered", |m| m.counts.served),
     ("failed", "Attempts that failed", |m| m.counts.failed),
     ("retried", "Attempts that were made again", |m| m.counts.retried),
@@ -17,6 +17,9 @@ const MACHINE_COUNTS: [MachineCount; 13] = [
     ("resteered", "Requests that went to another machine", |m| m.counts.resteered),
     ("wakes", "Times that it was asked to wake", |m| m.counts.wakes),
     ("sleeps", "Times that it was asked to sleep", |m| m.counts.sleeps),
+    ("followed", "Times that it was woken because another machine of its group was", |m| {
+        m.counts.followed
+    }),
     ("spared", "Sleeps that were put off until they were wanted no more", |m| m.counts.spared),
     ("declined", "Times that may_sleep kept it on", |m| m.counts.declined),
     ("power_failures", "Times that waking or sending to sleep failed", |m| m.counts.power_failures),
