@@ -13,7 +13,7 @@ use super::meter::State;
 use super::power::Wanted;
 use super::steps::Inner;
 
-/// What the machines of a group that can be reached have in common.
+/// State that a group shares: of those of its machines that can be reached.
 struct Common {
     /// The policy wants one of them awake.
     is_needed: bool,

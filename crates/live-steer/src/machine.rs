@@ -95,12 +95,12 @@ pub struct Machine {
 /// Progress of a machine that goes down from service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leave {
-    /// It is not known yet whether it may sleep.
+    /// The machine has not been asked yet whether it may sleep.
     #[default]
     Unasked,
-    /// It may sleep, once all machines of its group may.
+    /// The machine may sleep, once all machines of its group may.
     Allowed,
-    /// Its power is being changed: it cannot serve before it was woken again.
+    /// Power is being changed: the machine cannot serve before it was woken again.
     Begun,
 }
 
