@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use halfwink_engine::draw::above_zero;
 use halfwink_engine::Stream;
-use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Slots, Token};
+use halfwink_policy::gating::{Action, Bound, Costs, Estimate, Event, GatingPolicy, Slots, Token};
 use halfwink_policy::{wake_up, Host, StuckTimer};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
@@ -21,7 +21,7 @@ pub(crate) type Residency = [Time; CoreState::ALL.len()];
 pub(crate) struct Gate {
     index: usize,
     policy: Host<GatingPolicy>,
-    pub(crate) hears_tokens: bool,
+    pub(crate) hears: Option<Estimate>,
     costs: Costs,
     rests: Vec<RestSpec>,
     random: Option<Box<Stream>>,
@@ -112,7 +112,7 @@ impl Gate {
         let GateSpec { costs, gated, rests, random } = spec;
         Gate {
             index,
-            hears_tokens: policy.hears_tokens(),
+            hears: policy.hears(),
             policy: Host::new(policy),
             costs,
             rests,
@@ -217,6 +217,11 @@ impl Gate {
     /// Work begins at `now`.
     pub(crate) fn begin(&mut self, now: Time) {
         self.enter(CoreState::Active, now);
+    }
+
+    /// Returns whether its policy hears tokens, and this estimate if it is one.
+    pub(crate) fn is_told(&self, estimate: Option<Estimate>) -> bool {
+        self.hears.is_some_and(|heard| estimate.is_none_or(|estimate| estimate == heard))
     }
 
     /// The policy will hear of this when its time has come.

@@ -11,8 +11,9 @@ use crate::uncore::Answer;
 /// Message to a core about a read of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadNews {
-    /// The controller has accepted it at `at`, and promises no data at the core before `bound`.
-    Accepted { agent: Agent, number: u64, at: Time, bound: Time },
+    /// The controller has accepted it at `at`, promises no data at the core before `bound`, and
+    /// expects it at `counted` by its banks' counters. The answer lacks its time.
+    Accepted { answer: Answer, at: Time, bound: Time, counted: Time },
     /// The data is at the core at the answer's time, which the controller knows from `known` on.
     Done { answer: Answer, known: Time },
 }
@@ -20,8 +21,7 @@ pub(crate) enum ReadNews {
 impl ReadNews {
     pub(crate) fn agent(&self) -> Agent {
         match self {
-            ReadNews::Accepted { agent, .. } => *agent,
-            ReadNews::Done { answer, .. } => answer.agent,
+            ReadNews::Accepted { answer, .. } | ReadNews::Done { answer, .. } => answer.agent,
         }
     }
 }
@@ -58,11 +58,15 @@ impl Waiting {
 }
 
 impl Heard for Waiting {
-    fn accepted(&mut self, id: u64, at: Time, bound: Time) {
+    fn accepted(&mut self, id: u64, at: Time, bound: Time, counted: Time) {
         self.accepted[id as usize] = at;
-        let Answer { agent, number, .. } = self.answers[id as usize];
-        let bound = bound + self.response;
-        self.news.push(ReadNews::Accepted { agent, number, at, bound });
+        let [bound, counted] = [bound, counted].map(|at_controller| at_controller + self.response);
+        self.news.push(ReadNews::Accepted {
+            answer: self.answers[id as usize],
+            at,
+            bound,
+            counted,
+        });
     }
 
     fn done(&mut self, id: u64, at: Time) {
@@ -126,7 +130,7 @@ impl MainMemory {
             Model::Uniform { latency, counts } => {
                 let done = at + *latency;
                 counts.add(&Counts::of_uniform(payer, false));
-                self.waiting.accepted(id, at, done);
+                self.waiting.accepted(id, at, done, done);
                 self.waiting.done(id, done);
                 at
             }

@@ -9,8 +9,9 @@ use crate::timing::SpecError;
 
 /// Receives the completions of reads.
 pub trait Heard {
-    /// A read was accepted at `at`; its data is there at `bound` at the earliest.
-    fn accepted(&mut self, id: u64, at: Time, bound: Time);
+    /// A read was accepted at `at`; its data is there at `bound` at the earliest, and at `counted`
+    /// if its bank serves requests one by one as they come, and the channel is free.
+    fn accepted(&mut self, id: u64, at: Time, bound: Time, counted: Time);
     /// The data of a read is there at `at`.
     fn done(&mut self, id: u64, at: Time);
 }
@@ -34,8 +35,9 @@ struct InTime<'a, H> {
 }
 
 impl<H: Heard> Sink for InTime<'_, H> {
-    fn accepted(&mut self, id: u64, at: u64, bound: u64) {
-        self.heard.accepted(id, Time(at * self.clock), Time(bound * self.clock));
+    fn accepted(&mut self, id: u64, at: u64, bound: u64, counted: u64) {
+        let [at, bound, counted] = [at, bound, counted].map(|clocks| Time(clocks * self.clock));
+        self.heard.accepted(id, at, bound, counted);
     }
 
     fn done(&mut self, id: u64, at: u64) {

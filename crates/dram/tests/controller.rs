@@ -27,13 +27,15 @@ fn spec(device: &str) -> Spec {
 #[derive(Debug, Default, PartialEq)]
 struct Heard {
     accepted: Vec<(u64, u64, u64)>,
+    counted: Vec<u64>,
     done: Vec<(u64, u64)>,
     commands: Vec<Command>,
 }
 
 impl Sink for Heard {
-    fn accepted(&mut self, id: u64, at: u64, bound: u64) {
+    fn accepted(&mut self, id: u64, at: u64, bound: u64, counted: u64) {
         self.accepted.push((id, at, bound));
+        self.counted.push(counted);
     }
 
     fn done(&mut self, id: u64, at: u64) {
@@ -281,4 +283,20 @@ fn writes_wait_for_reads_and_not_for_ever() {
     let lines = [write(1), Line { write: false, clock: 50, ..write(1) }];
     let (heard, counts) = hear(&spec("ddr4-3200"), &lines, &[1]);
     assert_eq!((counts.forwarded, heard.done[0]), (1, (1, 51)));
+}
+
+/// By hand: DDR3-1333 takes 9 clocks each to precharge, to activate and to read, and 4 for the data.
+#[test]
+fn counters_of_banks_serve_requests_one_by_one() {
+    let mut channel = Channel::new(&spec("ddr3-1333"));
+    let requests = [(0, 7, 100), (0, 7, 100), (0, 8, 101), (1, 7, 102), (0, 8, 1_000)];
+    for (id, (bank, row, clock)) in requests.into_iter().enumerate() {
+        let (id, payer) = (id as u64, Payer::User);
+        channel.push(clock, Request { id, line: id, bank, row, write: false, payer });
+    }
+    let mut heard = Heard::default();
+    channel.run(10_000, &mut heard);
+    let closed = 9 + 9 + 4;
+    let [second, third] = [100 + closed + 13, 100 + closed + 13 + closed + 9];
+    assert_eq!(heard.counted, [100 + closed, second, third, 102 + closed, 1_000 + 13]);
 }

@@ -116,7 +116,7 @@ struct Worker {
 struct Done(Vec<(Time, u64)>);
 
 impl Heard for Done {
-    fn accepted(&mut self, _: u64, _: Time, _: Time) {}
+    fn accepted(&mut self, _: u64, _: Time, _: Time, _: Time) {}
 
     fn done(&mut self, id: u64, at: Time) {
         self.0.push((at, id));

@@ -191,7 +191,8 @@ fn chips_with_faults_are_replayed() {
         job.set = set.map(|(path, value)| (path.to_owned(), value.to_owned())).to_vec();
         job
     };
-    for technique in ["tap", "tap:wake=last", "mapg-counter", "tap-or-mapg"] {
+    for technique in ["tap", "tap:wake=last", "tap:estimate=counted", "mapg-counter", "tap-or-mapg"]
+    {
         proves(&faulty("ev6-1", "nginx", technique), &["gating"]);
     }
     proves(&faulty("ev6-2", "apache*2", "os-offload"), &["gating", "offload"]);

@@ -10,7 +10,7 @@
 //! A gate is not looked at while its core waits for others: it is brought up to what comes next,
 //! in the order in which [`Core`](super::Core) would have stepped it.
 
-use halfwink_policy::gating::Event;
+use halfwink_policy::gating::{Estimate, Event};
 use halfwink_units::Time;
 
 use super::waited::Waited;
@@ -92,9 +92,10 @@ impl Followers {
         }
     }
 
-    /// Policies that hear tokens will hear of this when its time has come.
-    pub(super) fn tell(&mut self, at: Time, event: Event) {
-        for sleep in self.all.iter_mut().flatten().filter(|sleep| sleep.gate.hears_tokens) {
+    /// Policies that hear tokens will hear of this when its time has come; of an estimate, those
+    /// that hear this one.
+    pub(super) fn tell(&mut self, at: Time, event: Event, estimate: Option<Estimate>) {
+        for sleep in self.all.iter_mut().flatten().filter(|sleep| sleep.gate.is_told(estimate)) {
             sleep.gate.schedule(at, event);
         }
     }

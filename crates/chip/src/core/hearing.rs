@@ -1,13 +1,13 @@
 //! What a core hears from outside: answers, how long they will take at least, grants, threads.
 
-use halfwink_policy::gating::{Bound, Event, Token};
+use halfwink_policy::gating::{Bound, Estimate, Event, Token};
 use halfwink_units::{LineAddr, Time};
 
 use super::{Core, Message, Waited};
 use crate::faults::FaultCounts;
 use crate::gate::Gate;
 use crate::memory::ReadNews;
-use crate::uncore::{Missed, Served};
+use crate::uncore::{Answer, Missed, Served};
 
 impl Core {
     /// Receives a message from outside, at `at`.
@@ -34,39 +34,48 @@ impl Core {
         }
         let (line, created) = (LineAddr(missed.line), missed.unknown_at);
         let token = Token { line, created, bound: Bound::Unknown };
-        self.tell(created, Event::Token(token));
+        self.tell(created, Event::Token(token), None);
     }
 
     /// Memory knows more of one of its requests.
     pub(crate) fn hears(&mut self, news: ReadNews) {
         match news {
-            ReadNews::Accepted { number, at, bound, .. } => {
-                self.inbox.accepted(number, at, bound);
+            ReadNews::Accepted { answer, at, bound, counted } => {
+                self.inbox.accepted(answer.number, at, bound);
+                self.estimate(&answer, at, counted, Estimate::Counted);
             }
             // A controller that reorders knows when a line comes once it has given the command
-            // that reads it, and not when it accepts the request: until then it is unknown.
+            // that reads it. When it accepts the request it can only guess.
             ReadNews::Done { answer, known } => {
-                let bound = Bound::Eta(answer.at - known);
-                let token = Token { line: LineAddr(answer.line), created: known, bound };
-                if !answer.prefetch {
-                    self.tell(known + self.tokens.eta, Event::Token(token));
-                }
+                self.estimate(&answer, known, answer.at, Estimate::Scheduled);
                 self.receive(answer.at, Message::Answer(answer));
             }
         }
     }
 
-    /// Policies that listen to tokens will hear of this when its time has come.
+    /// Memory says at `known` that the data of a request is at the core at `expected`.
+    fn estimate(&mut self, answer: &Answer, known: Time, expected: Time, which: Estimate) {
+        if answer.prefetch {
+            return;
+        }
+        let line = LineAddr(answer.line);
+        let token = Token { line, created: known, bound: Bound::Eta(expected - known) };
+        self.tell(known + self.tokens.eta, Event::Token(token), Some(which));
+    }
+
+    /// Policies that listen to tokens will hear of this when its time has come; of an estimate,
+    /// those that hear this one.
     #[inline]
-    pub(super) fn tell(&mut self, at: Time, event: Event) {
+    pub(super) fn tell(&mut self, at: Time, event: Event, estimate: Option<Estimate>) {
         if !self.hears_tokens {
             return;
         }
-        let Some(at) = self.met.arrival(at, &event) else { return };
-        if self.gate.hears_tokens {
+        self.followers.tell(at, event, estimate);
+        if self.gate.is_told(estimate) {
+            // A run with faults has no followers.
+            let Some(at) = self.met.arrival(at, &event) else { return };
             self.gate.schedule(at, event);
         }
-        self.followers.tell(at, event);
     }
 
     /// Returns the faults of the core, and of the thread that began on it.

@@ -335,7 +335,7 @@ impl Core {
                 let answer = self.remembered(answer);
                 self.pipeline.answer(&answer, cycle);
                 if self.common().private.answer_was_wanted {
-                    self.tell(at, Event::Response { line: LineAddr(answer.line) });
+                    self.tell(at, Event::Response { line: LineAddr(answer.line) }, None);
                 }
                 Ok(())
             }
@@ -398,10 +398,10 @@ impl Core {
                 }
             };
             let Some(at) = self.met.arrival(at, &event) else { continue };
-            if self.gate.hears_tokens {
+            if self.gate.is_told(None) {
                 self.gate.schedule(at, event);
             }
-            self.followers.tell(at, event);
+            self.followers.tell(at, event, None);
         }
         // A core that never stalls must not hoard news. When it hears them changes nothing: each
         // comes with its own time, in order, and a running core has nothing to be asked for.

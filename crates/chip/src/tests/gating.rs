@@ -41,6 +41,12 @@ fn tap_gates_from_the_last_token_to_just_in_time() {
 }
 
 #[test]
+fn estimates_are_alike_where_nothing_else_waits() {
+    let [scheduled, counted] = ["tap", "tap-counted"].map(|name| one_miss("in-order", name));
+    assert_eq!(spans(&scheduled), spans(&counted));
+}
+
+#[test]
 fn mapg_gates_after_its_threshold_and_wakes_by_guess() {
     // Stalled from 1 on. Threshold 15: at 16 it expects the end at 1 + 15 + 20 = 36, which pays
     // (20 > 1 + 2 + 7); wakes at 29, is restored at 36 and waits until 44.

@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use halfwink_engine::{Input, RunControl};
 use halfwink_policy::gating::{
-    AdaptiveIdle, AlwaysOn, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate, MapgCounter,
-    MapgParameters, Oracle, Switching, SwitchingParameters, Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Estimate, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
+    MapgCounter, MapgParameters, Oracle, Switching, SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_trace::{
     Address, Block, BlockId, Branch, Instr, Kind, LoadKind, Program, RegSet, Script, Site, Source,
@@ -332,13 +332,14 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
     }
 }
 
-const TECHNIQUES: [&str; 9] = [
+const TECHNIQUES: [&str; 10] = [
     "always-on",
     "idle-gate",
     "mapg-counter",
     "tap",
     "oracle",
     "tap-last",
+    "tap-counted",
     "tap-or-mapg",
     "fupg",
     "idle-adaptive",
@@ -356,6 +357,10 @@ fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
         "tap-last" => {
             let tap = Tap::new(costs, machine.token_entries());
             Box::new(tap.waking_for(WakeFor::LastResponse))
+        }
+        "tap-counted" => {
+            let tap = Tap::new(costs, machine.token_entries());
+            Box::new(tap.hearing(Estimate::Counted))
         }
         "tap-or-mapg" => {
             let parameters = SwitchingParameters { window: Time::ns(1_000), round: 5 };

@@ -1,6 +1,7 @@
 //! A bank: its open row, the requests that wait for it, and what they would do next.
 
 use super::Payer;
+use crate::timing::Timing;
 
 /// No time that comes.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -47,6 +48,10 @@ pub(super) struct Bank {
     pub(super) column: u64,
     /// Column commands since the row was opened.
     pub(super) hits: u32,
+    /// Time at which it will have served all that came, if it serves one by one as they come, and
+    /// the row that is open then.
+    counted: u64,
+    counted_row: u64,
     /// Index of its group in the channel.
     pub(super) group: u8,
     pub(super) rank: u8,
@@ -65,6 +70,8 @@ impl Bank {
             activate: 0,
             precharge: 0,
             column: 0,
+            counted: 0,
+            counted_row: CLOSED,
             hits: 0,
             group,
             rank,
@@ -80,6 +87,21 @@ impl Bank {
     #[inline]
     pub(super) fn waiting(&self) -> &[Queued] {
         &self.queue[..usize::from(self.len)]
+    }
+
+    /// Counts a request that came at `at` for a row: when its data is there if the bank serves what
+    /// comes one by one. So the counters of Strong 2013, Sec 2.3.4 count it, which do not know that
+    /// columns of an open row overlap, nor what else waits for the channel. A command's clock is the
+    /// first one of the delay behind it.
+    pub(super) fn count(&mut self, at: u64, row: u64, timing: &Timing) -> u64 {
+        let open = match self.counted_row {
+            open if open == row => 0,
+            CLOSED => timing.t_rcd,
+            _ => timing.t_rp + timing.t_rcd,
+        };
+        self.counted_row = row;
+        self.counted = self.counted.max(at) + open + timing.t_cl + timing.burst;
+        self.counted
     }
 
     #[inline]

@@ -98,8 +98,9 @@ pub enum Kind {
 
 /// Receives request completions. Times are in memory-clock cycles.
 pub trait Sink {
-    /// A read was accepted at `at`; its data is there at `bound` at the earliest.
-    fn accepted(&mut self, id: u64, at: u64, bound: u64);
+    /// A read was accepted at `at`; its data is there at `bound` at the earliest, and at `counted`
+    /// if its bank serves requests one by one as they come, and the channel is free.
+    fn accepted(&mut self, id: u64, at: u64, bound: u64, counted: u64);
     /// The data of a read is there at `at`.
     fn done(&mut self, id: u64, at: u64);
     /// A command was given. Commands come nearly in the order of time: those of a refresh are told
@@ -353,7 +354,7 @@ impl Channel {
     pub fn finish(&mut self, end: u64) {
         struct Deaf;
         impl Sink for Deaf {
-            fn accepted(&mut self, _: u64, _: u64, _: u64) {}
+            fn accepted(&mut self, _: u64, _: u64, _: u64, _: u64) {}
             fn done(&mut self, _: u64, _: u64) {}
         }
         // The loop of events ends with the last request; refreshes after it take energy as well.
@@ -376,11 +377,14 @@ impl Channel {
         } else if waits {
             self.counts.forwarded += 1;
             self.counts.read_clocks += self.rules.forward;
-            sink.accepted(request.id, at, at + self.rules.forward);
-            sink.done(request.id, at + self.rules.forward);
+            let done = at + self.rules.forward;
+            sink.accepted(request.id, at, done, done);
+            sink.done(request.id, done);
             return;
-        } else {
-            sink.accepted(request.id, at, self.bound(at, request));
+        }
+        let counted = self.banks[request.bank].count(at, request.row, &self.timing);
+        if !request.write {
+            sink.accepted(request.id, at, self.bound(at, request), counted);
         }
         let queued = Queued {
             line: request.line,

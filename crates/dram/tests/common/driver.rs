@@ -52,7 +52,7 @@ struct Ears {
 }
 
 impl Sink for Ears {
-    fn accepted(&mut self, id: u64, at: u64, bound: u64) {
+    fn accepted(&mut self, id: u64, at: u64, bound: u64, _: u64) {
         let id = id as usize;
         assert!(at >= self.entered[id]);
         self.bounds[id] = bound;

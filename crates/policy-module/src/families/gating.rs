@@ -1,6 +1,6 @@
 //! Family `gating`: when a core sleeps.
 
-use halfwink_policy::gating::{Action, Event, Gating, GatingPolicy};
+use halfwink_policy::gating::{Action, Estimate, Event, Gating, GatingPolicy};
 use halfwink_policy::record::Record;
 use halfwink_techniques::{Change, Choice, Delays, Gating as Row, GatingContext, Make, Plan, Slot};
 
@@ -62,8 +62,8 @@ impl Told for Core {
 }
 
 impl Gating for Played<Core> {
-    fn hears_tokens(&self) -> bool {
-        self.told().hears_tokens
+    fn hears(&self) -> Option<Estimate> {
+        self.told().hears_tokens.then_some(Estimate::Scheduled)
     }
 }
 

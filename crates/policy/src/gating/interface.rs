@@ -8,22 +8,33 @@ use crate::{Host, Log, Policy};
 
 /// A policy that gates one core.
 pub trait Gating: Policy<Event = Event, Action = Action> + Send {
-    /// Returns whether it needs [`Event::Token`] and, while the core runs, [`Event::Response`];
-    /// otherwise a world may omit them.
-    fn hears_tokens(&self) -> bool {
-        false
+    /// Returns the estimate of memory that it needs, if it needs [`Event::Token`] and, while the core
+    /// runs, [`Event::Response`]; otherwise a world may omit them.
+    fn hears(&self) -> Option<Estimate> {
+        None
     }
 }
 
+/// Estimate of memory that comes as the last token of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimate {
+    /// Time of the data, known once the controller has given the command that reads it.
+    Scheduled,
+    /// Time by a counter of its bank, known once the controller has accepted the request: as if the
+    /// bank served what came before it one by one, and the channel were free (Strong 2013,
+    /// Sec 2.3.4). A controller that reorders may have the data sooner.
+    Counted,
+}
+
 impl<G: Gating + ?Sized> Gating for Box<G> {
-    fn hears_tokens(&self) -> bool {
-        (**self).hears_tokens()
+    fn hears(&self) -> Option<Estimate> {
+        (**self).hears()
     }
 }
 
 impl<G: Gating, L: Log<Event, Action> + Send> Gating for Host<G, L> {
-    fn hears_tokens(&self) -> bool {
-        self.policy().hears_tokens()
+    fn hears(&self) -> Option<Estimate> {
+        self.policy().hears()
     }
 }
 

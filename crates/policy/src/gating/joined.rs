@@ -3,7 +3,7 @@
 
 use halfwink_units::Time;
 
-use super::{Action, Event, Gating, GatingPolicy};
+use super::{Action, Estimate, Event, Gating, GatingPolicy};
 use crate::{Policy, Snapshot};
 
 /// A policy for stalls beside one for halts.
@@ -73,7 +73,7 @@ impl Policy for Joined {
 }
 
 impl Gating for Joined {
-    fn hears_tokens(&self) -> bool {
-        self.stalls.hears_tokens()
+    fn hears(&self) -> Option<Estimate> {
+        self.stalls.hears()
     }
 }

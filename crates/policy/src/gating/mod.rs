@@ -36,7 +36,7 @@ pub use halt_poll::{HaltPoll, HaltPollParameters};
 pub use idle_gate::IdleGate;
 pub use idle_menu::{IdleMenu, IdleMenuParameters};
 use interface::Pending;
-pub use interface::{Action, Bound, Costs, Event, Gating, GatingPolicy, Slots, Token};
+pub use interface::{Action, Bound, Costs, Estimate, Event, Gating, GatingPolicy, Slots, Token};
 pub use joined::Joined;
 pub use mapg_counter::{Expectation, MapgCounter, MapgParameters};
 pub use oracle::Oracle;

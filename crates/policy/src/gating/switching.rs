@@ -8,7 +8,7 @@ use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{Action, Costs, Event, Gating, MapgCounter, Tap};
+use super::{Action, Costs, Estimate, Event, Gating, MapgCounter, Tap};
 use crate::{Policy, Snapshot};
 
 /// Constants of the choice.
@@ -168,7 +168,7 @@ impl Policy for Switching {
 }
 
 impl Gating for Switching {
-    fn hears_tokens(&self) -> bool {
-        true
+    fn hears(&self) -> Option<Estimate> {
+        Some(Estimate::Scheduled)
     }
 }

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use halfwink_units::{LineAddr, Time};
 
-use super::{Action, Bound, Costs, Event, Gating, Pending, Token};
+use super::{Action, Bound, Costs, Estimate, Event, Gating, Pending, Token};
 use crate::{Policy, Snapshot};
 
 /// assumption: no access takes so long. (The thesis' registers hold 3.28 us; but 256 others may
@@ -71,6 +71,7 @@ pub struct Tap {
     overflows: i64,
     most_entries: usize,
     wake_for: WakeFor,
+    estimate: Estimate,
     enabled: bool,
     /// A faster wake-up than usual, for this time.
     granted: Option<Time>,
@@ -92,6 +93,7 @@ impl Tap {
             overflows: 0,
             most_entries: 0,
             wake_for: WakeFor::FirstResponse,
+            estimate: Estimate::Scheduled,
             enabled: true,
             granted: None,
         }
@@ -106,6 +108,13 @@ impl Tap {
     #[must_use]
     pub fn waking_for(mut self, wake_for: WakeFor) -> Tap {
         self.wake_for = wake_for;
+        self
+    }
+
+    /// Returns the policy with another estimate of memory that it hears.
+    #[must_use]
+    pub fn hearing(mut self, estimate: Estimate) -> Tap {
+        self.estimate = estimate;
         self
     }
 
@@ -275,7 +284,7 @@ impl Policy for Tap {
 }
 
 impl Gating for Tap {
-    fn hears_tokens(&self) -> bool {
-        true
+    fn hears(&self) -> Option<Estimate> {
+        Some(self.estimate)
     }
 }

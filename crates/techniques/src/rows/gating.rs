@@ -1,9 +1,9 @@
 //! When a core, or part of one, sleeps; and how fast it runs instead.
 
 use halfwink_policy::gating::{
-    AdaptiveIdle, AlwaysOn, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate, IdleMenu,
-    IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching, SwitchingParameters, Tap,
-    WakeFor,
+    AdaptiveIdle, AlwaysOn, Estimate, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
+    IdleMenu, IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_units::Time;
 
@@ -182,13 +182,20 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         ),
         title: "gates for as long as tokens from caches and memory promise",
         source: "Strong 2013, Sec 2.3.4",
-        parameters: &[Parameter::words("wake", &["first", "last"])
-            .about("the outstanding response that the core is awake for", "Strong 2013, ch. 5")],
+        parameters: &[
+            Parameter::words("wake", &["first", "last"])
+                .about("the outstanding response that the core is awake for", "Strong 2013, ch. 5"),
+            Parameter::words("estimate", &["scheduled", "counted"]).about(
+                "when memory says how long it takes: once it has given the command that reads, or \
+                 once it has accepted the request, by a counter of the bank",
+                "assumption; counted: Strong 2013, Sec 2.3.4",
+            ),
+        ],
         make: Make::Gating(Gating {
             slots: &[Slot::Stalls],
-            delays: |choice| match choice.word("wake") {
-                "last" => Delays::Anywhere,
-                _ => Delays::AfterHalts,
+            delays: |choice| match (choice.word("wake"), choice.word("estimate")) {
+                ("first", "scheduled") => Delays::AfterHalts,
+                _ => Delays::Anywhere,
             },
             build: tap,
             ..GATING
@@ -289,7 +296,11 @@ pub(super) const TECHNIQUES: &[Technique] = &[
 ];
 
 fn tap(choice: &Choice, core: &GatingContext) -> GatingPolicy {
-    let tap = Tap::new(core.costs, core.token_entries);
+    let estimate = match choice.word("estimate") {
+        "counted" => Estimate::Counted,
+        _ => Estimate::Scheduled,
+    };
+    let tap = Tap::new(core.costs, core.token_entries).hearing(estimate);
     match choice.word("wake") {
         "last" => Box::new(tap.waking_for(WakeFor::LastResponse)),
         _ => Box::new(tap),
