@@ -80,7 +80,9 @@ class Installed:
 
     def install(self, part: str, *options: str) -> None:
         """Installs a wheel as a user does, with the index that other tests have."""
-        done = self.pip("install", "--quiet", "--no-input", *options, self.wheel(part))
+        # Modules are compiled when a command first imports them, and most are never imported.
+        words = ("install", "--quiet", "--no-input", "--no-compile", *options)
+        done = self.pip(*words, self.wheel(part))
         if done.returncode and "halfwink" not in done.stderr.splitlines()[-1]:
             lacking(f"pip cannot install what halfwink needs: {done.stderr.splitlines()[-1]}")
         assert done.returncode == 0, done.stderr
