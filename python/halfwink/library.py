@@ -44,15 +44,18 @@ def declared(world: str) -> dict[str, Any]:
     return next((known for known in _core.worlds() if known["name"] == world), {})
 
 
-def workloads(world: str) -> list[dict[str, Any]]:
-    """Workloads of a world: ``name``, ``title``; of recorded ones what is in the recording, too.
+def workloads(*worlds: str) -> list[dict[str, Any]]:
+    """Workloads of worlds: ``world``, ``name``, ``title``; of recorded ones what is in the
+    recording, too.
 
     Raises:
         HalfwinkError: there is no such world.
     """
+    # Read once for all worlds: it parses the header of every recording.
     known = {(info["name"], info["description"]): info for info in library().workloads()}
     return [
-        {**known.get((name, title), {}), "name": name, "title": title}
+        {"world": world, **known.get((name, title), {}), "name": name, "title": title}
+        for world in worlds
         for name, title in library().workloads_of(world)
     ]
 

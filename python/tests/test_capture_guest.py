@@ -78,6 +78,13 @@ def test_missing_requirements_say_what_to_run(monkeypatch: pytest.MonkeyPatch) -
         host.ensure_for_guest()
 
 
+def test_qemu_that_is_there_asks_no_package_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "qemu_version", lambda: ("10.0", host.QEMU_NEEDED))
+    monkeypatch.setattr(host, "_backports_known", lambda: pytest.fail("apt was asked"))
+    found = host.requirements()[0]
+    assert (found.name, found.present, found.fix) == ("qemu", True, "")
+
+
 def test_root_works_for_the_user_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert f"XDG_CACHE_HOME={tmp_path} " in host.set_up_line()

@@ -78,6 +78,7 @@ def test_two_captures_are_identical_and_sound(tmp_path: Path, workload: str) -> 
     assert abs(result.virtual_ns - result.idle_ns - busy) <= 1000
 
 
+@pytest.mark.full("captures")
 def test_a_program_of_ones_own(tmp_path: Path) -> None:
     result = capture(
         None,
@@ -108,6 +109,7 @@ def test_a_script_that_fails_is_recorded_and_says_so(tmp_path: Path) -> None:
     assert done.stderr.rstrip().endswith("cannot: it's")
     found = json.loads(done.stdout)
     assert (found["exit_status"], found["details"]["reason"]) == (3, "marker")
+    assert found["instructions"] > 100_000
     assert checked(out)["unexplained"] == 0
 
 

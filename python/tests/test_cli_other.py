@@ -216,14 +216,23 @@ def test_reproduce_tells_published_beside_ours(halfwink):
     assert {e["verdict"] for e in entries} <= VERDICTS
 
 
+#: What nothing of ours has the unit of.
+WITHOUT_OURS = ("nellans/T6.27/nic-cpu", "nellans/T6.29/fewer-io", "nellans/T6.32")
+
+
+def test_a_number_that_nothing_of_ours_has_the_unit_of_is_undetermined(halfwink):
+    entries = halfwink("reproduce", *WITHOUT_OURS, "--json").rows("targets")
+    found = {e["id"]: (e["ours"], e["verdict"]) for e in entries}
+    assert found == dict.fromkeys(WITHOUT_OURS, (None, "undetermined"))
+
+
+@pytest.mark.full("block")
 def test_every_number_of_a_work_has_a_verdict(halfwink):
     entries = halfwink("reproduce", "storage", "--json").rows("targets")
     assert len(entries) == 98
     assert not [e["id"] for e in entries if e["verdict"] == "not-yet"]
-    # What nothing of ours has the unit of is said, not made up.
     without = {e["id"]: e["verdict"] for e in entries if e["ours"] is None}
-    expected = ("T6.27/nic-cpu", "T6.29/fewer-io", "T6.32")
-    assert without == {f"nellans/{name}": "undetermined" for name in expected}
+    assert without == dict.fromkeys(WITHOUT_OURS, "undetermined")
 
 
 def test_doctor_names_what_is_missing_and_how_to_add_it(halfwink):

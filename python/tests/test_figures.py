@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, cycle
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +117,15 @@ def faults(graph: dict[str, Any]) -> list[str]:
     return wrong + ([] if points else ["no points"])
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("made", [crowded, spread, two])
+#: Figures, styles and widths: one figure has all styles and widths, the others share them.
+DRAWN = [
+    *((crowded, style, width) for style in STYLES for width in WIDTHS),
+    *((spread, style, width) for style, width in zip(STYLES, cycle(WIDTHS), strict=False)),
+    *((two, style, width) for style, width in zip(STYLES, cycle(reversed(WIDTHS)), strict=False)),
+]
+
+
+@pytest.mark.parametrize(("made", "style", "width"), DRAWN)
 def test_a_figure_has_its_width_and_no_label_over_another(made: Any, style: str, width: str):
     wide = WIDTHS[width]
     graph = scene(specification(figure_of(made()), STYLES[style], wide))

@@ -87,17 +87,17 @@ def test_source_names_figures_and_one_home(source: str, named: list[str], belong
 
 
 def test_every_target_belongs_to_one_figure_that_one_picture_holds():
-    works = commands.works()
+    works, targets = commands.works(), library().targets()
     every = [f for work in works for f in work.figures]
     found = Counter(id for figure in every for id in figure.targets)
-    assert found == Counter(t["id"] for t in library().targets())
-    assert all(f.id == home(t) for f in every for t in library().targets() if t["id"] in f.targets)
-    numbers = {t["id"]: is_number(t["published"]) for t in library().targets()}
+    assert found == Counter(t["id"] for t in targets)
+    assert all(f.id == home(t) for f in every for t in targets if t["id"] in f.targets)
+    numbers = {t["id"]: is_number(t["published"]) for t in targets}
     assert max(sum(numbers[id] for id in figure.targets) for figure in every) <= commands.MOST
     # Tables are printed whole; what a picture shows is known from the text alone.
     drawn_only = [f for f in every if re.match(r"F\d", f.anchor)]
     assert [f.id for f in drawn_only if not f.known] == []
-    priced = costs(root() / "targets/costs.csv", works, library().targets())
+    priced = costs(root() / "targets/costs.csv", works, targets)
     assert priced.keys() == {figure.id for figure in every}
 
 

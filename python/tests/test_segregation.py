@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import polars as pl
 import pytest
 from conftest import Halfwink
+from warm import Commands
 
 import halfwink as hw
 from halfwink.models import SegregationSweep, segregation_sweep
@@ -14,12 +16,22 @@ from halfwink.models.profiles import os_profile
 
 
 @pytest.fixture(scope="module")
-def apache() -> SegregationSweep:
-    return segregation_sweep("apache", l2="256KB")
+def short(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> str:
+    """A quarter of the recording of Apache: the 256 pairs of ranks are played one by one."""
+    folder = tmp_path_factory.mktemp("short")
+    words = ["trace", "slice", "apache", "--skip", "2000000", "--keep", "2500000", "-o", "a.hwt"]
+    done = commands.run(words, cwd=folder, env=dict(os.environ), timeout=600)
+    assert done.status == 0, done.err
+    return str(folder / "a.hwt")
 
 
-def test_one_stack_misses_what_the_profile_counts(apache: SegregationSweep) -> None:
-    levels = os_profile("apache", caches="16KB:2 16KB:2 256KB:16").levels
+@pytest.fixture(scope="module")
+def apache(short: str) -> SegregationSweep:
+    return segregation_sweep(short, l2="256KB")
+
+
+def test_one_stack_misses_what_the_profile_counts(apache: SegregationSweep, short: str) -> None:
+    levels = os_profile(short, caches="16KB:2 16KB:2 256KB:16").levels
     second = levels.filter(level="L2").sort("mode")
     lru = apache.schemes.row(0, named=True)
     assert lru["scheme"] == "lru"
@@ -66,9 +78,9 @@ def test_banks_gain_nothing_but_their_latency_where_nothing_misses() -> None:
     assert banks["gain_pct"].to_list() == banks["equal_gain_pct"].to_list()
 
 
-def test_sweep_on_the_command_line(halfwink: Halfwink, tmp_path: Path) -> None:
+def test_sweep_on_the_command_line(halfwink: Halfwink, tmp_path: Path, short: str) -> None:
     plot = tmp_path / "split.svg"
-    done = halfwink("segregation", "sweep", "nginx", "--l2", "128KB", "--json", "--plot", str(plot))
+    done = halfwink("segregation", "sweep", short, "--l2", "128KB", "--json", "--plot", str(plot))
     assert len(done.rows("schemes")) > 307
     assert done.rows("best")[0]["scheme"] == "lru"
     assert done.json()["facts"]["references"] > 0
@@ -99,7 +111,7 @@ def test_what_cannot_be_is_a_line(halfwink: Halfwink, words: list[str], message:
     assert message in done.complaint
 
 
-def test_the_simulated_chip_misses_as_the_sweep_does() -> None:
+def test_the_simulated_chip_misses_as_the_sweep_does(short: str) -> None:
     """A pipeline with a store queue, beside references that are played one after the other."""
     rules = {
         "lru": {},
@@ -111,9 +123,9 @@ def test_the_simulated_chip_misses_as_the_sweep_does() -> None:
         "ship": {},
     }
     run = hw.compare(
-        "apache", machine="ultrasparc-ch5", set={"l2.size": "256KB"}, techniques=list(rules)
+        short, machine="ultrasparc-ch5", set={"l2.size": "256KB"}, techniques=list(rules)
     )
-    swept = segregation_sweep("apache", l2="256KB", set={"write_backs": "true"}).schemes
+    swept = segregation_sweep(short, l2="256KB", set={"write_backs": "true"}).schemes
     took = dict(run.runs.select("technique", "run_s").iter_rows())
     counted = {row["technique"]: row for row in run.tables["segregation"].to_dicts()}
     assert len(counted) == len(rules)

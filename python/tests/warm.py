@@ -44,6 +44,26 @@ def _imports() -> None:
         importlib.import_module(name)
 
 
+def _make_the_script_of_reports() -> None:
+    """Makes the script that each report holds, once for all commands.
+
+    It takes two seconds of a CPU, and a test's cache is empty. A child makes it, because the
+    threads of V8 would be missing in every fork of this process.
+    """
+    from halfwink.report import page
+
+    with tempfile.TemporaryFile("w+") as made:
+        child = os.fork()
+        if child == 0:
+            made.write(page._vega_bundle())  # pyright: ignore[reportPrivateUsage]
+            made.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+        made.seek(0)
+        script = made.read()
+    page._vega_bundle = lambda: script  # pyright: ignore[reportPrivateUsage]
+
+
 def _answer(connection: socket.socket) -> None:
     """Runs the command of a connection in a child, and says how it ended."""
     # The server ignores its children, commands do not.
@@ -95,6 +115,7 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
 def serve(listener: socket.socket) -> None:
     """Forks for each connection until standard input ends, as it does with the test worker."""
     _imports()
+    _make_the_script_of_reports()
     # A collection in a fork would copy what the imports have left.
     gc.collect()
     gc.freeze()

@@ -130,7 +130,7 @@ def compositions(
         *_goal_line(found.goal_us, x, across),
         others.transform_filter("!datum.role"),
         named.transform_filter("!!datum.role"),
-        ring.encode(shape=alt.value("circle")).transform_filter("datum.is_advised"),
+        ring.encode(shape=alt.ShapeValue("circle")).transform_filter("datum.is_advised"),
     ]
     drawn = alt.layer(*layers).properties(width=size[0], height=size[1])
     assert isinstance(drawn, alt.LayerChart)
@@ -220,7 +220,9 @@ def _goal_line(goal_us: float | None, x: alt.X, across: _Axis) -> list[alt.Chart
     share = across.pixel(goal_us) / across.length
     align = "left" if share < EDGE else "right" if share > 1 - EDGE else "center"
     text = goal.mark_text(align=align, baseline="bottom", dy=-3).encode(
-        y=alt.value(0), text=alt.value(f"goal {duration(goal_us)}"), color=alt.value(COLOUR)
+        y=alt.YValue(0),
+        text=alt.TextValue(f"goal {duration(goal_us)}"),
+        color=alt.ColorValue(COLOUR),
     )
     return [goal.mark_rule(strokeDash=[4, 3], color=COLOUR), text]
 
@@ -258,9 +260,9 @@ def along_day(
         layers: list[alt.Chart] = [drawn.encode(x=x, y=y, color=colour, strokeDash=dash)]
         if what == "p99_us" and found.goal_us is not None:
             goal = alt.Chart(pl.DataFrame({"value": [found.goal_us], "hours": [0.0]}))
-            layers.append(goal.mark_rule(color=COLOUR, size=1).encode(y="value:Q"))
+            layers.append(goal.mark_rule(color=COLOUR, size=1).encode(y=alt.Y("value:Q")))
             text = goal.mark_text(align="left", dx=4, dy=-0.6 * font, text="goal", color=COLOUR)
-            layers.append(text.encode(x=x, y="value:Q"))
+            layers.append(text.encode(x=x, y=alt.Y("value:Q")))
         panel = alt.layer(*layers).properties(width=size[0], height=size[1])
         assert isinstance(panel, alt.LayerChart)
         return panel

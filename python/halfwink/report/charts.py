@@ -126,7 +126,7 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
         layers[1] = points.encode(shape=shape)
         # What belongs to one workload, from the least slowdown to the most.
         path = base.mark_line(color="#c9ccd1", strokeWidth=1).encode(
-            color=alt.value("#c9ccd1"),
+            color=alt.ColorValue("#c9ccd1"),
             detail=alt.Detail("workload:N"),
             order=alt.Order("slowdown_pct:Q"),
         )
@@ -343,7 +343,7 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     encoded = chart.encode(
         x=alt.X(channel(plot["x"]), title=titles.get(plot["x"] or "", "")),
         y=alt.Y(channel(plot["y"]), title=titles.get(plot["y"] or "", "")),
-        tooltip=list(safe.values()),
+        tooltip=hover(*safe.values()),
     )
     if plot["color"]:
         scale = technique_scale(results) if plot["color"] == "technique" else alt.Undefined

@@ -170,7 +170,7 @@ def hover(*columns: str) -> list[alt.Tooltip]:
 def marks(base: alt.Chart, font: float = FONT) -> list[alt.Chart]:
     """Layers that draw labels: of a chart that says where points are, and whose data has columns
     ``names`` and ``side``. A smaller font stands nearer to its point."""
-    label: dict[str, Any] = {"text": "names:N", "color": alt.value(COLOUR)}
+    label: dict[str, Any] = {"text": alt.Text("names:N"), "color": alt.ColorValue(COLOUR)}
     found: list[alt.Chart] = []
     for side, (align, baseline) in SIDES.items():
         dx, dy = (pixels * font / FONT for pixels in _offset(side))

@@ -197,7 +197,7 @@ def _published(points: pl.DataFrame) -> alt.Chart:
             color=alt.condition(
                 "datum.published_use == 'input'", alt.value("#999"), alt.value("black")
             ),
-            tooltip=list(points.columns),
+            tooltip=hover(*points.columns),
         )
     )
 

@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.report.charts import technique_scale, technique_shape, workloads
-from halfwink.report.labels import COLOUR, FONT, labels, marks, pixels
+from halfwink.report.labels import COLOUR, FONT, hover, labels, marks, pixels
 from halfwink.results.relate import KEYS, ends
 from halfwink.results.results import Results
 from halfwink.results.sources import is_assumed
@@ -78,17 +78,19 @@ def tradeoff(
             axis=alt.Axis(tickCount=5),
         ),
         color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
-        tooltip=shown,
+        tooltip=hover(*shown),
     )
     front = base.mark_line(strokeDash=[4, 3], strokeWidth=1).encode(
-        color=alt.value(COLOUR), detail=alt.Detail("workload:N"), order=alt.Order(f"{LATENCY}:Q")
+        color=alt.ColorValue(COLOUR),
+        detail=alt.Detail("workload:N"),
+        order=alt.Order(f"{LATENCY}:Q"),
     )
     points = base.mark_point(size=70, filled=True, opacity=0.85)
     ring = base.mark_point(size=220, filled=False, strokeWidth=1.5, shape="circle")
     layers = [
         front.transform_filter("datum.on_front"),
         points.encode(shape=technique_shape(results)),
-        ring.encode(color=alt.value(COLOUR)).transform_filter("datum.is_winner"),
+        ring.encode(color=alt.ColorValue(COLOUR)).transform_filter("datum.is_winner"),
     ]
     if len(limits) == 2 and runs[limits[0]].count() > 0:
         low, high = limits
@@ -102,7 +104,9 @@ def tradeoff(
         room = base.transform_calculate(
             across=f"{across} * datum.{LATENCY}", up=f"{up} * datum.{y}"
         ).mark_point(opacity=0)
-        layers.append(room.encode(x=alt.X("across:Q"), y=alt.Y("up:Q"), tooltip=alt.value(None)))
+        layers.append(
+            room.encode(x=alt.X("across:Q"), y=alt.Y("up:Q"), tooltip=alt.TooltipValue(None))
+        )
     kept = [*shown, *limits, "names", "side", "on_front", "is_winner"]
     return (
         alt.layer(*layers, data=runs.select(kept))

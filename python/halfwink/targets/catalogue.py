@@ -132,7 +132,7 @@ def workloads(world: str | None = None) -> list[dict[str, Any]]:
     Raises:
         HalfwinkError: there is no such world.
     """
-    return _of_worlds(workloads_of, world)
+    return workloads_of(*_names(world))
 
 
 def machines(world: str | None = None) -> list[dict[str, Any]]:
@@ -141,11 +141,9 @@ def machines(world: str | None = None) -> list[dict[str, Any]]:
     Raises:
         HalfwinkError: there is no such world.
     """
-    return _of_worlds(machines_of, world)
+    return [{"world": name, **entry} for name in _names(world) for entry in machines_of(name)]
 
 
-def _of_worlds(
-    of: Callable[[str], list[dict[str, Any]]], world: str | None
-) -> list[dict[str, Any]]:
-    wanted = [w["name"] for w in _core.worlds()] if world is None else [world]
-    return [{"world": name, **entry} for name in wanted for entry in of(name)]
+def _names(world: str | None) -> list[str]:
+    """Returns the world, or all if it is none."""
+    return [w["name"] for w in _core.worlds()] if world is None else [world]
