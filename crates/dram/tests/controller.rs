@@ -285,7 +285,8 @@ fn writes_wait_for_reads_and_not_for_ever() {
     assert_eq!((counts.forwarded, heard.done[0]), (1, (1, 51)));
 }
 
-/// By hand: DDR3-1333 takes 9 clocks each to precharge, to activate and to read, and 4 for the data.
+/// By hand: DDR3-1333 takes 9 clocks each to precharge, to activate and to read, and 4 for the
+/// data.
 #[test]
 fn counters_of_banks_serve_requests_one_by_one() {
     let mut channel = Channel::new(&spec("ddr3-1333"));

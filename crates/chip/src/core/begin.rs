@@ -48,8 +48,7 @@ impl Core {
         let (mut gate, followers) =
             gates(machine, index, reports, input.policy, input.followers, input.timeline);
         let thread = input.thread.unwrap_or_else(Thread::none);
-        let hears_tokens =
-            std::iter::once(&gate).chain(&followers).any(|gate| gate.hears.is_some());
+        let hears_tokens = [&gate].into_iter().chain(&followers).any(|gate| gate.hears.is_some());
         let mut common = Common::new(machine, index, thread, hears_tokens, input.segregated);
         common.private.shares = input.shares;
         let first = clock.cycle_at_or_after(input.start);

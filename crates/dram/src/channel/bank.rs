@@ -91,8 +91,8 @@ impl Bank {
 
     /// Counts a request that came at `at` for a row: when its data is there if the bank serves what
     /// comes one by one. So the counters of Strong 2013, Sec 2.3.4 count it, which do not know that
-    /// columns of an open row overlap, nor what else waits for the channel. A command's clock is the
-    /// first one of the delay behind it.
+    /// columns of an open row overlap, nor what else waits for the channel. The clock of a command
+    /// is the first one of the delay behind it.
     pub(super) fn count(&mut self, at: u64, row: u64, timing: &Timing) -> u64 {
         let open = match self.counted_row {
             open if open == row => 0,

@@ -8,8 +8,8 @@ use crate::{Host, Log, Policy};
 
 /// A policy that gates one core.
 pub trait Gating: Policy<Event = Event, Action = Action> + Send {
-    /// Returns the estimate of memory that it needs, if it needs [`Event::Token`] and, while the core
-    /// runs, [`Event::Response`]; otherwise a world may omit them.
+    /// Returns the estimate of memory that it needs, if it needs [`Event::Token`] and, while the
+    /// core runs, [`Event::Response`]; otherwise a world may omit them.
     fn hears(&self) -> Option<Estimate> {
         None
     }
