@@ -182,7 +182,8 @@ PLAYED = {
         # The exit status is the command's, and so are the signals.
         "schema = 1\n"
         "command = ['sh', '-c', 'trap \"exit 9\" TERM; trap : HUP; while :; do sleep 0.01; done']\n"
-        'policy = "os-dynamic:threshold=2000"\n',
+        # A test that fails leaves no command behind.
+        'policy = "os-dynamic:threshold=2000"\ndie_with_us = true\n',
         ("2000", "many", ":3: policy: os-dynamic:threshold: `many`, expected a whole number, 0 to"),
         None,
         ("2000", "3000", "policy"),
