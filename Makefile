@@ -68,7 +68,7 @@ $(LIVE): $(NATIVE)
 	@mkdir -p $(PRELOAD)
 	@install -m 755 $(TARGET)/lib_live.so python/halfwink/_live.abi3.so
 	@install -m 755 $(addprefix $(TARGET)/libhalfwink_,delegate.so preheat_preload.so wasm.so) $(PRELOAD)/
-	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block preheat) $(BIN)/
+	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block preheat delegate) $(BIN)/
 	@touch $@
 
 demo: $(NATIVE)

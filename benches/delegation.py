@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from halfwink.errors import HalfwinkError
 from halfwink.live import delegate as live
-from halfwink.live import native
 
 PROGRAM = Path(__file__).parent / "programs" / "calls.c"
 #: Pairs of runs, with and without the library, one after the other.
@@ -49,7 +50,7 @@ def hand_off() -> list[Cost]:
 def staying() -> list[Cost]:
     """Programs that do little but system calls, all decided to stay, next to themselves alone."""
     try:
-        library = live.preload_library()
+        live.preload_library()
     except HalfwinkError as error:
         print(error, file=sys.stderr)
         return []
@@ -65,9 +66,8 @@ def staying() -> list[Cost]:
         data_dd.write_bytes(bytes(CALLS))
         dd[1] = f"if={data_dd}"
         for what, words in (("pread of 1 byte", loop), ("dd bs=1", dd)):
-            for policy, n_ns in (("never", None), ("predicted", 1 << 30)):
-                label = f"{what}, {policy}" + (", N = 1 s" if n_ns else "")
-                costs.append(_pairs(label, words, library, folder, policy, n_ns))
+            for policy in ("os-profile", "os-dynamic:threshold=1000000000"):
+                costs.append(_pairs(f"{what}, {policy}", words, policy))
     return costs
 
 
@@ -75,37 +75,42 @@ def _memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-def _pairs(
-    what: str, words: list[str], library: Path, folder: Path, policy: str, n_ns: int | None
-) -> Cost:
+def _pairs(what: str, words: list[str], policy: str) -> Cost:
     """CPU time of a program with the library over that without.
 
     The least of each: what other work on the machine adds is larger than what is looked for.
     """
     least = [float("inf"), float("inf")]
-    cpu = min(os.sched_getaffinity(0))
-    for number in range(PAIRS):
-        counts = folder / f"counts-{number}"
-        run = native.DelegateRun(str(counts), policy, cpu, n_ns=n_ns)
-        env = os.environ | {"LD_PRELOAD": str(library), native.DELEGATE_VARIABLE: str(counts)}
-        both = [partial(_cpu_s, words, env), partial(_cpu_s, words, dict(os.environ))]
-        # Each goes first in every other pair.
-        order = (0, 1) if number % 2 else (1, 0)
-        times = {which: both[which]() for which in order}
-        least = [min(least[which], times[which]) for which in (0, 1)]
-        moved = sum(call["delegated"] for call in run.report()["calls"])
-        counts.unlink()
-        assert moved == 0
+    allowed = os.sched_getaffinity(0)
+    silent = ["sh", "-c", 'exec "$@" > /dev/null', "sh", *words]
+    # The same CPU for the program in both runs; the other one is for calls that move, and none do.
+    os.sched_setaffinity(0, {min(allowed), max(allowed)})
+    try:
+        for number in range(PAIRS):
+            both = [partial(_with, silent, policy), partial(_without, silent)]
+            # Each goes first in every other pair.
+            order = (0, 1) if number % 2 else (1, 0)
+            times = {which: _cpu_s(both[which]) for which in order}
+            least = [min(least[which], times[which]) for which in (0, 1)]
+    finally:
+        os.sched_setaffinity(0, allowed)
     return Cost(what, least[0] / least[1], "of its own CPU time", "limit", 1.03)
 
 
-def _cpu_s(words: list[str], env: dict[str, str]) -> float:
-    """User and system time of a program, in seconds."""
-    cpus = {min(os.sched_getaffinity(0))}
-    child = subprocess.Popen(
-        words, env=env, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, cpus)
-    )
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode == 0
-    return usage.ru_utime + usage.ru_stime
+def _with(words: list[str], policy: str) -> None:
+    done = live.delegate(words, policy=policy)
+    assert done.status == 0
+    assert not any(call["delegated"] for call in done.report["calls"])
+
+
+def _without(words: list[str]) -> None:
+    cpus = os.sched_getaffinity(0)
+    subprocess.run(words, check=True, preexec_fn=lambda: os.sched_setaffinity(0, {min(cpus)}))
+
+
+def _cpu_s(run: Callable[[], None]) -> float:
+    """User and system time of the program that a function runs, in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -15,7 +15,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/man"
 #: Live programs, by the ends of their names.
-PROGRAMS = ("router", "steer", "block", "preheat", "circuits")
+PROGRAMS = ("router", "steer", "block", "preheat", "delegate", "circuits")
 #: Statuses of every program.
 STATUS = {
     "0": "It did what was asked.",

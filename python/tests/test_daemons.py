@@ -26,6 +26,9 @@ from halfwink.bed import Bed, Live, description
 from halfwink.bed.places import Place, wait_for_child
 from halfwink.live import check
 
+#: Programs that take a description.
+BINARIES = [f"halfwink-{name}" for name in ("router", "steer", "block", "preheat", "delegate")]
+
 
 def binary(name: str) -> Path:
     """One that ``make setup`` has built beside this Python."""
@@ -74,7 +77,14 @@ def free_of_python(pid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["halfwink-router", "halfwink-steer", "halfwink-block", "halfwink-preheat"]
+    "name",
+    [
+        "halfwink-router",
+        "halfwink-steer",
+        "halfwink-block",
+        "halfwink-preheat",
+        "halfwink-delegate",
+    ],
 )
 def test_a_program_without_symbols_takes_less_than_6_mb(name: str, tmp_path: Path) -> None:
     small = tmp_path / name
@@ -83,7 +93,14 @@ def test_a_program_without_symbols_takes_less_than_6_mb(name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "name", ["halfwink-router", "halfwink-steer", "halfwink-block", "halfwink-preheat"]
+    "name",
+    [
+        "halfwink-router",
+        "halfwink-steer",
+        "halfwink-block",
+        "halfwink-preheat",
+        "halfwink-delegate",
+    ],
 )
 def test_they_link_no_python(name: str):
     linked = subprocess.run(["ldd", binary(name)], capture_output=True, text=True, check=True)
@@ -91,7 +108,7 @@ def test_they_link_no_python(name: str):
     assert "python" not in linked.stdout.lower()
 
 
-@pytest.mark.parametrize("name", ["router", "steer", "block", "preheat", "circuits"])
+@pytest.mark.parametrize("name", ["router", "steer", "block", "preheat", "delegate", "circuits"])
 def test_they_say_their_version_and_how_they_are_called(name: str):
     def said(word: str) -> str:
         words = [binary(f"halfwink-{name}"), word]
@@ -108,20 +125,23 @@ class Played:
     Attributes:
         text: a good description.
         wrong: a replacement in it that is refused, and what is said of it.
-        changed: a replacement that is taken while the program runs, and what is said to change.
+        changed: a replacement that is taken while the program runs, and what is said to change;
+            None if nothing can change.
         fixed: a replacement that only a restart takes, and its key.
         counted: a sample of its metrics.
         socket: name of a socket that is there while it runs.
         tables: tables of its report; with a ledger, which must balance.
+        status: exit status after SIGTERM.
     """
 
     text: str
     wrong: tuple[str, str, str]
-    changed: tuple[str, str, str]
+    changed: tuple[str, str, str] | None
     fixed: tuple[str, str, str]
     counted: str
     socket: str | None = None
     tables: tuple[str, ...] = ("run", "ledger")
+    status: int = 0
 
 
 PLAYED = {
@@ -157,6 +177,19 @@ PLAYED = {
         ("80", "81", "port"),
         "halfwink_preheat_loads_total 0",
         tables=(),
+    ),
+    "delegate": Played(
+        # The exit status is the command's, and so are the signals.
+        "schema = 1\n"
+        "command = ['sh', '-c', 'trap \"exit 9\" TERM; trap : HUP; while :; do sleep 0.01; done']\n"
+        # A test that fails leaves no command behind.
+        'policy = "os-dynamic:threshold=2000"\ndie_with_us = true\n',
+        ("2000", "many", ":3: policy: os-dynamic:threshold: `many`, expected a whole number, 0 to"),
+        None,
+        ("2000", "3000", "policy"),
+        "halfwink_delegate_threads_total ",
+        tables=(),
+        status=9,
     ),
 }
 #: What descriptions name. A set of no lines is a head, whose last field counts parts, and its
@@ -211,12 +244,13 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
         process = stack.enter_context(running(tmp_path, *words, name=name, place=place))
         pid = process.pid if place is None else wait_for_child(process.pid)
         assert socket is None or socket.is_socket()
+        changed = played.changed or ("", "", "no value has changed")
         for (before, after, _), said in (
-            (played.changed, f"read {path} again: {played.changed[2]}\n"),
+            (changed, f"read {path} again: {changed[2]}\n"),
             (played.wrong, played.wrong[2]),
             (played.fixed, f"{played.fixed[2]}: can only change by a restart"),
         ):
-            path.write_text(played.text.replace(before, after))
+            path.write_text(played.text.replace(before, after) if before else played.text)
             os.kill(pid, signal.SIGHUP)
             wait_until(lambda said=said: said in heard(tmp_path) or process.poll() is not None)
             assert process.poll() is None, heard(tmp_path)
@@ -229,7 +263,7 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
         assert f"\n{played.counted}" in page
         assert all(family.documentation for family in text_string_to_metric_families(page))
         os.kill(pid, signal.SIGTERM)
-        assert process.wait(120) == 0, heard(tmp_path)
+        assert process.wait(120) == played.status, heard(tmp_path)
     assert socket is None or not socket.exists()
     found = json.loads(report.read_text())
     assert set(found.get("tables", ())) == set(played.tables)
@@ -299,6 +333,19 @@ MISTAKES: dict[str, list[tuple[str, str, str]]] = {
         ("a.hws", "routes.txt", "3: set: FOLDER/routes.txt: "),
         ('"key"', '"none"', "5: key: FOLDER/none: No such file or directory"),
         ('"key"', '"routes.txt"', "5: key: FOLDER/routes.txt: a key of 0 bytes: expected 16"),
+    ],
+    "delegate": [
+        ("os-dynamic", "os-dynmic", "3: policy: unknown technique `os-dynmic`; did you mean"),
+        (
+            "os-dynamic:threshold=2000",
+            "xyz",
+            "3: policy: unknown technique `xyz`, expected one of ",
+        ),
+        ("os-dynamic:threshold=2000", "tap", "3: policy: found tap, expected one of os-profile, "),
+        ("threshold", "n", "3: policy: unknown parameter `n`, expected one of threshold"),
+        ("'sh'", "'no-such-program'", "2: command: no-such-program: no such program"),
+        ("schema = 1", "schema = 1\nos_cpu = 999", "2: os_cpu: found 999, expected one of 0"),
+        ("schema = 1", "schema = 1\ntime_every = 0", "2: time_every: found 0, expected 1 or more"),
     ],
 }
 
@@ -527,7 +574,9 @@ def test_check_of_a_command_ends_as_its_program_does(halfwink: Any, tmp_path: Pa
 
 
 def test_check_of_no_program_is_one_line(halfwink: Any):
-    with pytest.raises(HalfwinkError, match="`day`: expected one of router, steer, block, preheat"):
+    with pytest.raises(
+        HalfwinkError, match="`day`: expected one of router, steer, block, preheat, d"
+    ):
         check("day", "day.toml")
     done = halfwink("live", "block", "--check")
     assert "--check: expected a description (TOML)" in done.complaint

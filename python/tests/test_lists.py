@@ -43,7 +43,7 @@ def test_tables_of_the_documentation_are_the_lists(tool: str):
 
 def test_each_option_of_a_program_stands_in_its_manual_page():
     pages = sorted((root() / "docs/man").glob("*.1"))
-    assert len(pages) == 6
+    assert len(pages) == 7
     for page in pages:
         program = Path(sys.executable).parent / page.stem
         if not program.exists():

@@ -38,7 +38,9 @@ FOLDERS = (
 )
 MORE = ("workloads/prototype", "workloads/README.md", "workloads/worldcup98-1998-06-30.csv")
 LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so", "libhalfwink_wasm.so")
-PROGRAMS = tuple(f"halfwink-{name}" for name in ("router", "steer", "circuits", "block", "preheat"))
+PROGRAMS = tuple(
+    f"halfwink-{name}" for name in ("router", "steer", "circuits", "block", "preheat", "delegate")
+)
 #: Crates of the workspace that are compiled into the base wheel, and into that of live programs.
 CRATES = ("halfwink-py",)
 _LIVE = ("py-live", "daemon", "delegate", "preheat-preload", "live-wasm", "live-circuits")

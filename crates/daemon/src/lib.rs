@@ -1,5 +1,5 @@
 //! The live programs that operators run: a description, a policy and watts by name, signals, files
-//! and metrics around a live router, proxy or block device.
+//! and metrics around a live router, proxy, block device or delegated command.
 //!
 //! ```text
 //!  arguments ──▶ run: signals, --seconds ──▶ Program ──▶ live router, proxy, block device
@@ -8,14 +8,23 @@
 //!                 └──▶ --metrics: OpenMetrics
 //! ```
 //!
-//! The binaries `halfwink-router`, `halfwink-steer` and `halfwink-block` are this and nothing else;
-//! the Python package holds or starts the same [`Program`]s.
+//! The binaries `halfwink-router`, `halfwink-steer`, `halfwink-block`, `halfwink-preheat` and
+//! `halfwink-delegate` are this and nothing else; the Python package holds or starts the same
+//! [`Program`]s.
 #![cfg(all(
     target_os = "linux",
     target_arch = "x86_64",
-    any(feature = "block", feature = "preheat", feature = "router", feature = "steer")
+    any(
+        feature = "block",
+        feature = "delegate",
+        feature = "preheat",
+        feature = "router",
+        feature = "steer"
+    )
 ))]
 
+#[cfg(feature = "delegate")]
+pub mod delegate;
 pub mod http;
 pub mod log;
 pub mod modules;
@@ -122,6 +131,22 @@ pub trait Program: Send + Sync {
 
     /// Returns whether all its threads are running.
     fn is_running(&self) -> bool;
+
+    /// Returns the exit status of the command that it runs, if it is the parent of one that has
+    /// ended. The program then ends with that status.
+    fn status(&self) -> Option<u8> {
+        None
+    }
+
+    /// Returns the signals that it takes beside those of all programs.
+    fn extra_signals(&self) -> &'static [i32] {
+        &[]
+    }
+
+    /// Takes a signal; returns whether the signal shall not have its common meaning as well.
+    fn signal(&self, _number: i32) -> bool {
+        false
+    }
 
     /// Returns the reason why it runs no more, if it was not stopped.
     fn ended(&self) -> &'static str {

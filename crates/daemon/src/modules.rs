@@ -105,7 +105,7 @@ fn interpreter() -> Result<Interpreter, String> {
         return Ok(interpreter);
     }
     let program = std::env::current_exe().unwrap_or_default();
-    let place = PLACE.get().cloned().or_else(|| found(&program));
+    let place = PLACE.get().cloned().or_else(|| found(&program, LIBRARY));
     let place = place.ok_or_else(|| {
         let from = program.display();
         format!("needs the interpreter {LIBRARY}, which is not installed beside {from}")
@@ -115,14 +115,19 @@ fn interpreter() -> Result<Interpreter, String> {
     Ok(interpreter)
 }
 
-/// Finds the library: beside a program, in the Python package that it was installed with, or in the
+/// Finds a library of this name near this program.
+pub(crate) fn beside(library: &str) -> Option<PathBuf> {
+    found(&std::env::current_exe().ok()?, library)
+}
+
+/// Finds a library: beside a program, in the Python package that it was installed with, or in the
 /// clone above it.
-fn found(program: &Path) -> Option<PathBuf> {
+fn found(program: &Path, library: &str) -> Option<PathBuf> {
     let packages = packages(program)?.map(|package| package.join("_native"));
     let beside = [program.parent()?.to_owned(), program.ancestors().nth(2)?.join("lib/halfwink")];
     let clones = program.ancestors().skip(1).map(|folder| folder.join("python/halfwink/_native"));
     let folders = beside.into_iter().chain(packages).chain(clones);
-    folders.map(|folder| folder.join(LIBRARY)).find(|path| path.is_file())
+    folders.map(|folder| folder.join(library)).find(|path| path.is_file())
 }
 
 /// A module that the library has translated.
@@ -181,13 +186,13 @@ mod tests {
     fn the_library_is_beside_the_program_or_in_its_package_or_clone() {
         let clone = tempfile::tempdir().unwrap();
         let program = clone.path().join(".venv/bin/halfwink-steer");
-        assert_eq!(found(&program), None);
+        assert_eq!(found(&program, LIBRARY), None);
         let folders =
             ["python/halfwink/_native", ".venv/lib/python3.11/site-packages/halfwink/_native"];
         for folder in folders.map(|folder| clone.path().join(folder)) {
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join(LIBRARY), "").unwrap();
-            assert_eq!(found(&program), Some(folder.join(LIBRARY)));
+            assert_eq!(found(&program, LIBRARY), Some(folder.join(LIBRARY)));
         }
     }
 }

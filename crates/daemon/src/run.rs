@@ -12,7 +12,7 @@ use halfwink_live::program::config::plain;
 use halfwink_techniques::Descriptions;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 use crate::http::Metrics;
 use crate::notify::Manager;
@@ -71,11 +71,12 @@ pub struct Kind {
 pub type Begun = (Arc<dyn Program>, Vec<String>);
 
 /// Runs a program from its arguments to its end. Exit status: 0 if all went well, 1 if the machine
-/// did not allow it or a thread died, 2 if what was asked for cannot be.
+/// did not allow it or a thread died, 2 if what was asked for cannot be; that of the command, if
+/// the program is the parent of one.
 #[must_use]
 pub fn main(options: &Options, kind: &Kind) -> ExitCode {
     match work(options, kind) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("{}: {error}", name());
             ExitCode::from(if matches!(error, Error::Input(_)) { 2 } else { 1 })
@@ -83,7 +84,8 @@ pub fn main(options: &Options, kind: &Kind) -> ExitCode {
     }
 }
 
-fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
+/// Returns the exit status.
+fn work(options: &Options, kind: &Kind) -> Result<u8, Error> {
     let say = |text: &str| {
         if !options.quiet {
             eprintln!("{}: {text}", name());
@@ -93,12 +95,15 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     if options.check {
         (kind.check)(&library, &options.config)?;
         say(&format!("{}: well", options.config.display()));
-        return Ok(());
+        return Ok(0);
     }
     // Before anything is opened: a signal that comes early is kept for later.
-    let signals = signals()?;
+    let (signals, more) = signals()?;
     let mut manager = Manager::find();
     let (program, greeting) = (kind.begin)(&library, &options.config, options.log.as_deref())?;
+    for &number in program.extra_signals() {
+        more.add_signal(number).map_err(|e| Error::Run(format!("signals: {e}")))?;
+    }
     greeting.iter().for_each(|line| say(line));
     let metrics = options.metrics.as_ref().map(|address| {
         let program = program.clone();
@@ -132,10 +137,11 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
             name()
         );
     }
-    if !alive {
+    let status = program.status();
+    if !alive && status.is_none() {
         return Err(Error::Run(ended.to_owned()));
     }
-    stopped
+    stopped.map(|()| status.unwrap_or(0))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
@@ -147,15 +153,16 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     written.map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
 
-/// Signals to end, to reload, or to open logs again, as they come. SIGUSR2 changes nothing: its
-/// default action would leave machines asleep.
-fn signals() -> Result<Receiver<i32>, Error> {
+/// Signals to end, to reload, or to open logs again, as they come, and the handle that adds more.
+/// SIGUSR2 changes nothing: its default action would leave machines asleep.
+fn signals() -> Result<(Receiver<i32>, Handle), Error> {
     let wrong = |e: std::io::Error| Error::Run(format!("signals: {e}"));
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(wrong)?;
+    let more = signals.handle();
     let (tell, hear) = mpsc::channel();
     let body = move || signals.forever().take_while(|&s| tell.send(s).is_ok()).for_each(drop);
     std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(wrong)?;
-    Ok(hear)
+    Ok((hear, more))
 }
 
 fn until_told(
@@ -173,6 +180,7 @@ fn until_told(
         manager.alive();
         let most = manager.patience().unwrap_or(LOOK).min(LOOK);
         match signals.recv_timeout(left.unwrap_or(LOOK).min(most)) {
+            Ok(number) if program.signal(number) => {}
             Ok(SIGHUP) => {
                 manager.reloading();
                 let now = reload(program, &options.config);

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use halfwink_eventlog::{Family, Footer, Header, LogError, Place as Stream, Writer};
-use halfwink_policy::offload::{
-    Action, Counts, DelegationParameters, Event, Place, Sample, Traits,
-};
+use halfwink_policy::offload::{Action, Counts, Event, Place, Sample, Traits};
 use halfwink_policy::{Input, Log};
 use halfwink_units::Time;
 
@@ -15,11 +13,10 @@ use super::chooser;
 use super::log::{BESIDE, ENTER, EXIT, HERE, OS_CORE, SAMPLE, UNKNOWN};
 use super::shared::{Mapped, Record};
 
-/// The header of such a log: its technique is all that it takes to make the same policies again, as
-/// [`DelegationParameters`] read it.
+/// The header of such a log: its technique is all that it takes to make the same policies again.
 #[must_use]
-pub fn header(parameters: &DelegationParameters) -> Header {
-    Header::new("live delegate", Family::Offload, &parameters.to_string()).on("", "live")
+pub fn header(technique: &str) -> Header {
+    Header::new("live delegate", Family::Offload, technique).on("", "live")
 }
 
 /// Writes the log of a run in the order in which its lines came; for each stream that is the order
@@ -27,12 +24,8 @@ pub fn header(parameters: &DelegationParameters) -> Header {
 ///
 /// # Errors
 /// Those of the file.
-pub(super) fn write(
-    shared: &Mapped,
-    parameters: &DelegationParameters,
-    path: &Path,
-) -> Result<Footer, LogError> {
-    let writer = Writer::create(path, &header(parameters))?;
+pub(super) fn write(shared: &Mapped, technique: &str, path: &Path) -> Result<Footer, LogError> {
+    let writer = Writer::create(path, &header(technique))?;
     let mut streams = BTreeMap::new();
     let mut end = Time::ZERO;
     for record in shared.records() {

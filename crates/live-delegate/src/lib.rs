@@ -19,6 +19,8 @@
 pub mod calls;
 pub mod chooser;
 #[cfg(feature = "host")]
+pub mod config;
+#[cfg(feature = "host")]
 pub mod events;
 pub mod files;
 pub mod histogram;
@@ -29,6 +31,8 @@ pub mod log;
 pub mod mailbox;
 #[cfg(feature = "host")]
 pub mod measure;
+#[cfg(feature = "host")]
+pub mod place;
 pub mod process;
 #[cfg(feature = "host")]
 pub mod report;

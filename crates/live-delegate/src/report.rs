@@ -27,6 +27,7 @@ const WAKE_S: f64 = 333e-9;
 #[derive(Debug)]
 pub struct Run {
     shared: Mapped,
+    technique: String,
     options: Options,
     path: PathBuf,
     begun_ticks: u64,
@@ -35,12 +36,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes the file, which must not exist, and locks it (`flock`) until the run is dropped or its
-    /// process ends: what is not locked has been left behind, and may be cleared away.
+    /// Makes the file, which must not exist, for a technique with these options, and locks it
+    /// (`flock`) until the run is dropped or its process ends: what is not locked has been left
+    /// behind, and may be cleared away.
     ///
     /// # Errors
     /// Those of the file system; no room.
-    pub fn begin(path: &Path, options: Options) -> std::io::Result<Run> {
+    pub fn begin(path: &Path, technique: &str, options: Options) -> std::io::Result<Run> {
         let mut how = File::options();
         how.mode(0o600);
         let file = loop {
@@ -53,7 +55,8 @@ impl Run {
         };
         let shared = Mapped::create(&file, &options)?;
         let begun_ticks = clock::ticks();
-        Ok(Run { shared, options, path: path.to_owned(), begun_ticks, _file: file })
+        let (technique, path) = (technique.to_owned(), path.to_owned());
+        Ok(Run { shared, technique, options, path, begun_ticks, _file: file })
     }
 
     /// Returns the path of the file: the value of the variable that the library reads.
@@ -67,7 +70,7 @@ impl Run {
     /// # Errors
     /// Those of the file.
     pub fn write_log(&self, path: &Path) -> Result<Footer, LogError> {
-        events::write(&self.shared, &self.options.policy, path)
+        events::write(&self.shared, &self.technique, path)
     }
 
     /// Returns the counters up to now.
@@ -91,7 +94,7 @@ impl Run {
         let calls = self.calls();
         let delegated: u64 = calls.iter().map(|call| call.delegated).sum();
         Report {
-            policy: self.options.policy.kind.name(),
+            policy: self.technique.clone(),
             n_ns: self.options.policy.n_ns,
             os_cpu: self.options.os_cpu,
             wall_s,
@@ -196,8 +199,8 @@ struct Times {
 /// Report of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Name of the policy.
-    pub policy: &'static str,
+    /// Policy, a technique with its parameters.
+    pub policy: String,
     /// Fixed N of the policy, in nanoseconds; null if the controller chose it, or there is none.
     pub n_ns: Option<u64>,
     /// CPU of the workers.

@@ -29,11 +29,15 @@ fn reads_well(file: &File, n: u64) -> bool {
     read(file, n * 8) == (Way::There(8), want)
 }
 
-/// Told to fresh policies, from the header alone.
+const TECHNIQUE: &str = "os-always";
+const ALWAYS: DelegationParameters =
+    DelegationParameters { kind: DelegationKind::Always, n_ns: None, least_bytes: 0 };
+
+/// Told to fresh policies.
 fn replayed(log: &Path) -> Report {
     let make = |header: &Header, _| {
-        let parameters: DelegationParameters = header.technique.parse()?;
-        Ok(replayer(Delegation::new(&parameters)))
+        assert_eq!(header.technique, TECHNIQUE);
+        Ok(replayer(Delegation::new(&ALWAYS)))
     };
     replay_log(Reader::open(log).unwrap(), make).unwrap()
 }
@@ -47,7 +51,7 @@ fn calls_move_in_threads_and_forks() {
     std::fs::write(&data, bytes).unwrap();
     let file = File::open(&data).unwrap();
     let options = Options {
-        policy: DelegationParameters { kind: DelegationKind::Always, n_ns: None, least_bytes: 0 },
+        policy: ALWAYS,
         os_cpu: CpuSet::allowed().iter().last().unwrap_or(0),
         time_every: 2,
         worker_spin_ns: 20_000,
@@ -55,7 +59,7 @@ fn calls_move_in_threads_and_forks() {
         rate: Rate::measure(),
         log_records: 1_000,
     };
-    let run = Run::begin(&counts, options).unwrap();
+    let run = Run::begin(&counts, TECHNIQUE, options).unwrap();
     let (shared, read_back) = Shared::open(&counts).unwrap();
     assert_eq!(read_back, options);
     assert_eq!(read(&file, 0).0, Way::Here(0), "nothing moves before the start");

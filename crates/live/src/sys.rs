@@ -187,6 +187,15 @@ impl CpuSet {
     }
 }
 
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> CpuSet {
+        cpus.into_iter().map(CpuSet::one).fold(CpuSet::default(), |mut all, one| {
+            all.0.iter_mut().zip(one.0).for_each(|(word, more)| *word |= more);
+            all
+        })
+    }
+}
+
 /// All signals, even those that libc keeps for itself, are held back while this lives.
 pub struct SignalsHeld(u64);
 

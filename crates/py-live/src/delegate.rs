@@ -1,81 +1,134 @@
 //! The live programs and instruments.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
 
-use halfwink_live::clock::Rate;
+use halfwink_daemon::delegate::Delegate;
+use halfwink_daemon::Program;
 use halfwink_live::idle::{Mechanism, Watch};
 use halfwink_live::probe;
+use halfwink_live::program::child::Child;
 use halfwink_live::program::rapl;
 use halfwink_live::sys::CpuSet;
 use halfwink_live_delegate::measure::{names, Bench, Limits};
-use halfwink_live_delegate::report::Run;
-use halfwink_live_delegate::shared::Options;
-use halfwink_live_delegate::VARIABLE;
-use halfwink_policy::offload::{DelegationKind, DelegationParameters};
 use pyo3::prelude::*;
 
 use crate::convert::to_python;
+use crate::programs::{daemon_error, Metrics};
 use crate::{HalfwinkError, RunError};
 
-/// A run of `halfwink live delegate`: the file that the preloaded library counts into.
+/// Time between two looks for signals of Python, which may have come just before a wait.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A program under delegation.
 #[pyclass(frozen)]
-pub(crate) struct DelegateRun(Run);
+pub(crate) struct LiveDelegate(Arc<Delegate>);
 
 #[pymethods]
-impl DelegateRun {
-    /// Makes the file. Times are in nanoseconds; without `n_ns` the controller finds it.
+impl LiveDelegate {
+    /// Starts the program of a description, or the one of `command`; `log`: a file for its
+    /// policies' events.
     #[new]
-    #[pyo3(signature = (path, policy, os_cpu, *, n_ns=None, least_bytes=4096, time_every=64,
-                        worker_spin_ns=100_000, caller_spin_ns=50_000, log_records=0))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (path, *, command=None, log=None))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
-        policy: &str,
-        os_cpu: u32,
-        n_ns: Option<u64>,
-        least_bytes: u64,
-        time_every: u32,
-        worker_spin_ns: u64,
-        caller_spin_ns: u64,
-        log_records: u64,
-    ) -> PyResult<DelegateRun> {
-        let policy = DelegationParameters { kind: kind(policy)?, n_ns, least_bytes };
-        let begin = || {
-            let rate = Rate::measure();
-            let options = Options {
-                policy,
-                os_cpu,
-                time_every,
-                worker_spin_ns,
-                caller_spin_ns,
-                rate,
-                log_records,
-            };
-            Run::begin(&path, options)
-        };
-        let run = py.detach(begin);
-        run.map(DelegateRun).map_err(|e| RunError::new_err(format!("{}: {e}", path.display())))
+        command: Option<Vec<OsString>>,
+        log: Option<PathBuf>,
+    ) -> PyResult<LiveDelegate> {
+        let started = py.detach(|| Delegate::start(&path, command, log.as_deref()));
+        Ok(LiveDelegate(Arc::new(started.map_err(daemon_error)?)))
     }
 
-    /// Returns the counters up to now.
+    /// Counts and times up to now, with the joules of a model.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.0.report())
     }
 
-    /// Writes the event log, once the program has ended.
-    fn write_log(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let written = py.detach(|| self.0.write_log(&path));
-        written.map(drop).map_err(|e| RunError::new_err(e.to_string()))
+    /// Compares a description with the present one, which nothing can change.
+    fn reload(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+        py.detach(|| self.0.reload(&path)).map_err(daemon_error)
+    }
+
+    /// Passes a signal on to the program.
+    fn signal(&self, number: i32) {
+        self.0.signal(number);
+    }
+
+    /// Waits until the program has ended. Handlers of signals run meanwhile.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        while !py.detach(|| self.0.wait(LOOK)) {
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the exit status of the program, once it has ended.
+    fn status(&self) -> Option<u8> {
+        self.0.status()
+    }
+
+    /// Ends the program, and writes the log.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.stop()).map_err(daemon_error)
+    }
+
+    /// Returns whether the program is running.
+    fn is_running(&self) -> bool {
+        self.0.is_running()
+    }
+
+    /// Returns its counters as OpenMetrics text.
+    fn metrics(&self) -> String {
+        self.0.metrics()
+    }
+
+    /// Serves that at HOST:PORT until it is closed.
+    fn serve_metrics(&self, address: &str) -> PyResult<Metrics> {
+        Metrics::serve(address, self.0.clone())
     }
 }
 
-fn kind(policy: &str) -> PyResult<DelegationKind> {
-    let names: Vec<&str> = DelegationKind::NAMES.iter().map(|(name, _)| *name).collect();
-    let found = DelegationKind::NAMES.into_iter().find(|(name, _)| *name == policy);
-    found.map(|(_, kind)| kind).ok_or_else(|| {
-        HalfwinkError::new_err(format!("--policy {policy}: expected one of {}", names.join(", ")))
-    })
+/// A command that is only waited for.
+#[pyclass(frozen)]
+pub(crate) struct LiveCommand(Child);
+
+#[pymethods]
+impl LiveCommand {
+    /// Starts the command, which takes all CPUs of this process.
+    #[new]
+    fn new(words: Vec<OsString>) -> PyResult<LiveCommand> {
+        let Some((program, rest)) = words.split_first() else {
+            return Err(HalfwinkError::new_err("expected a program and its arguments"));
+        };
+        let mut command = Command::new(program);
+        command.args(rest);
+        let started = Child::start(command, None, false);
+        started
+            .map(LiveCommand)
+            .map_err(|e| RunError::new_err(format!("{}: {e}", program.display())))
+    }
+
+    /// Passes a signal on to it.
+    fn signal(&self, number: i32) {
+        self.0.signal(number);
+    }
+
+    /// Waits until it has ended. Handlers of signals run meanwhile.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        while py.detach(|| self.0.wait(LOOK)).is_none() {
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Returns its exit status, once it has ended.
+    fn status(&self) -> Option<u8> {
+        self.0.status()
+    }
 }
 
 /// Measures this machine between two CPUs: all items, or those named.
@@ -183,18 +236,11 @@ fn allowed_cpus() -> Vec<u32> {
     CpuSet::allowed().iter().collect()
 }
 
-/// The calling process is killed when its parent dies.
-#[pyfunction]
-fn die_with_parent() {
-    halfwink_live::sys::die_with_parent();
-}
-
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("DELEGATE_VARIABLE", VARIABLE)?;
-    module.add_class::<DelegateRun>()?;
+    module.add_class::<LiveDelegate>()?;
+    module.add_class::<LiveCommand>()?;
     module.add_class::<IdleWatch>()?;
     module.add_class::<EnergyMeter>()?;
-    module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(energy_meters, module)?)?;
     module.add_function(wrap_pyfunction!(live_features, module)?)?;
     module.add_function(wrap_pyfunction!(measure, module)?)?;

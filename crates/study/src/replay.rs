@@ -7,9 +7,10 @@ use std::path::Path;
 
 use halfwink_eventlog as eventlog;
 use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer};
-use halfwink_policy::offload::{Delegation, DelegationParameters};
+use halfwink_policy::offload::Delegation;
 use halfwink_techniques::block::{self, LIVE_BLOCK};
 use halfwink_techniques::circuits::LIVE_CIRCUITS;
+use halfwink_techniques::delegate::{self, LIVE_DELEGATE};
 use halfwink_techniques::Choice;
 
 use crate::error::StudyError;
@@ -26,9 +27,6 @@ const LIVE: [(&str, &str); 4] = [
     ("live preheat", "preheat"),
     (LIVE_CIRCUITS, "fabric"),
 ];
-/// The live world whose policies no machine describes: they count in nanoseconds, and are made from
-/// their parameters alone.
-const DELEGATE: &str = "live delegate";
 
 /// Tells fresh policies what a log says, of a simulated run or of a live program, up to the first
 /// decision that differs. They are made from the log's header alone; those of another `technique`,
@@ -62,8 +60,9 @@ fn fresh_policy(
     technique: &str,
     place: Place,
 ) -> Result<Box<dyn Replayer>, StudyError> {
-    if header.world == DELEGATE && place.family == Family::Offload {
-        let parameters: DelegationParameters = technique.parse().map_err(StudyError::Usage)?;
+    // No machine describes these policies: they count in nanoseconds, and take parameters alone.
+    if header.world == LIVE_DELEGATE && place.family == Family::Offload {
+        let (parameters, _) = delegate::parameters(technique)?;
         return Ok(replayer(Delegation::new(&parameters)));
     }
     if header.world == LIVE_BLOCK {

@@ -4,9 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use halfwink_eventlog::{Family, Header, Place, Writer};
-use halfwink_policy::offload::{
-    Cause, Delegation, DelegationParameters, Event, KernelEntry, Registers,
-};
+use halfwink_policy::offload::{Cause, Delegation, Event, KernelEntry, Registers};
 use halfwink_policy::Host;
 use halfwink_study::{beside, replay, Control, Job, Report, Table, Tables};
 use halfwink_units::Time;
@@ -299,8 +297,9 @@ fn what_a_header_names_wrongly_is_one_line() {
 fn a_log_of_delegated_calls_needs_its_header_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("delegate.log");
-    let parameters: DelegationParameters = "enough-work:least_bytes=512".parse().unwrap();
-    let header = Header::new("live delegate", Family::Offload, &parameters.to_string());
+    let technique = "os-enough-work:bytes=512";
+    let (parameters, _) = halfwink_techniques::delegate::parameters(technique).unwrap();
+    let header = Header::new("live delegate", Family::Offload, technique);
     let writer = Writer::create(&path, &header.on("", "live")).unwrap();
     let stream = writer.stream(Place { family: Family::Offload, stream: 3 });
     let mut host = Host::logged(Delegation::new(&parameters), stream);
@@ -316,10 +315,10 @@ fn a_log_of_delegated_calls_needs_its_header_alone() {
     writer.end(Time(512), 0).unwrap();
     let report = replayed(&path);
     assert_eq!((report.lines, report.actions, report.first_difference), (2, 2, None));
-    let other = replay(&library(), &path, Some("always")).unwrap().first_difference;
+    let other = replay(&library(), &path, Some("os-always")).unwrap().first_difference;
     assert_eq!(other.map(|found| found.line), Some(2));
-    let error = replay(&library(), &path, Some("sometimes")).unwrap_err().to_string();
-    assert!(error.ends_with("expected one of never, always, enough-work, predicted"), "{error}");
+    let error = replay(&library(), &path, Some("xyz")).unwrap_err().to_string();
+    assert!(error.ends_with("os-enough-work, os-dynamic, os-adaptive"), "{error}");
 }
 
 #[test]

@@ -10,7 +10,8 @@
 //!   with its parameters and modifiers.
 //! * [`router`] and [`server`] are described machines: policies of routers and of hybrid servers
 //!   are made from them, and live programs take their watts from them. [`block`] has the policies
-//!   of live block devices, [`circuits`] those of live circuits.
+//!   of live block devices, [`circuits`] those of live circuits, [`delegate`] those of a program's
+//!   system calls.
 //!   [`Descriptions`] finds descriptions by name.
 //! * A [`Module`] is a policy in a file of the user's; a program that plays some sets their loader.
 //! * What a row changes of a chip is a [`Change`], which the chip's world makes.
@@ -21,6 +22,7 @@ pub mod block;
 mod choice;
 pub mod circuits;
 mod context;
+pub mod delegate;
 mod descriptions;
 mod error;
 mod file_name;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use halfwink_policy::circuits::CircuitsPolicy;
 use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::gating::GatingPolicy;
-use halfwink_policy::offload::{CallProfile, OffloadPolicy};
+use halfwink_policy::offload::{CallProfile, DelegationParameters, OffloadPolicy};
 use halfwink_policy::preheat::{Hears, PreheatPolicy};
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::segregation::{Replacement, SegregationPolicy};
@@ -117,6 +117,9 @@ pub struct Gating {
     /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
     /// where they are; told what a first run found out of the system calls, if there was one.
     pub offload: Option<MakeOffload>,
+    /// The parameters of the same rule for the system calls of a real program (`halfwink live
+    /// delegate`), if it can decide for one.
+    pub delegation: Option<fn(&Choice) -> DelegationParameters>,
     /// The rule that keeps kernel and user apart in the second levels, if they are not plain
     /// caches.
     pub segregation: Option<Segregation>,

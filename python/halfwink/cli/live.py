@@ -77,9 +77,7 @@ LOG_RECORDS = 1 << 18
 def delegate(
     *,
     command: Annotated[tuple[str, ...], Parameter(parse=False)] = (),
-    policy: str = "predicted",
-    n_ns: Annotated[int | None, Parameter(name="--n-ns")] = None,
-    least_bytes: Annotated[int, Parameter(name="--least-bytes")] = 4096,
+    policy: str = living.POLICY,
     os_cpu: Annotated[int | None, Parameter(name="--os-cpu")] = None,
     no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
     spin_us: Annotated[float, Parameter(name="--spin-us")] = 100.0,
@@ -98,11 +96,9 @@ def delegate(
     Parameters
     ----------
     policy
-        Which calls move: never, always, enough-work, or predicted to be longer than N.
-    n_ns
-        A fixed N in nanoseconds; without, it is found while the program runs.
-    least_bytes
-        Smallest transfer in bytes that enough-work moves.
+        Technique that decides which calls move, with its parameters: os-profile (none),
+        os-always, os-enough-work:bytes=4096, os-dynamic:threshold=1000 (those predicted to take
+        more nanoseconds), or os-adaptive, which finds the threshold while the program runs.
     os_cpu
         CPU of the threads that make calls (default: the last one allowed).
     no_pin
@@ -125,20 +121,9 @@ def delegate(
     """
     if not command:
         raise HalfwinkError("expected `--` and a command: halfwink live delegate -- tar cf a.tar .")
-    for name, value, least in (
-        ("--n-ns", n_ns, 0),
-        ("--least-bytes", least_bytes, 0),
-        ("--time-every", time_every, 1),
-        ("--log-records", log_records, 1),
-        ("--spin-us", spin_us, 0),
-    ):
-        if value is not None and not least <= value < 1 << 31:
-            raise HalfwinkError(f"{name} {value}: expected {least} or more, below {1 << 31}")
     done = living.delegate(
         command,
         policy=policy,
-        n_ns=n_ns,
-        least_bytes=least_bytes,
         os_cpu=os_cpu,
         pin=not no_pin,
         spin_us=spin_us,

@@ -2,35 +2,40 @@
 
 from halfwink.live import delegate as live
 
-done = live.delegate(["tar", "cf", "/tmp/a.tar", "."], policy="predicted")
+done = live.delegate(["tar", "cf", "/tmp/a.tar", "."], policy="os-adaptive")
 done.status, done.report["residency"]
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from halfwink import installed
-from halfwink.errors import HalfwinkError
+from halfwink.errors import HalfwinkError, RunError
 from halfwink.live import native
+from halfwink.live.program import LiveProgram
+from halfwink.live.served import as_asked, described
 
-#: Names of the policies that can decide for a running program.
-POLICIES = ("never", "always", "enough-work", "predicted")
+#: Technique that decides unless another one is named: N is found while the program runs.
+POLICY = "os-adaptive"
 #: Signals that are passed on to the program.
-FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-PREFIX = "halfwink-delegate-"
+FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGINT,
+    signal.SIGQUIT,
+)
 
 
 @dataclass(frozen=True)
@@ -55,30 +60,47 @@ def preload_library() -> Path:
     return installed.preload_library("libhalfwink_delegate.so")
 
 
-def cpus(os_cpu: int | None = None) -> tuple[set[int], int]:
-    """CPUs for a program, and the one for its system calls (default: the last allowed one).
+class LiveDelegate(LiveProgram):
+    """A program under delegation. Nothing of its description can change while it runs;
+    :meth:`stop` ends it.
+
+    Args:
+        path: path of its description (TOML).
+        command: the program and its arguments, in place of those of the description; it inherits
+            standard input and output.
+        log: file for the policies' events and actions, for :func:`halfwink.replay`; written at the
+            end, since the program that they come from may be anything.
 
     Raises:
-        HalfwinkError: fewer than two CPUs are allowed, or that one is not.
+        HalfwinkError: the description is wrong, or there is no such program.
+        RunError: the machine does not allow it.
     """
-    allowed = os.sched_getaffinity(0)
-    if len(allowed) < 2:
-        raise HalfwinkError(
-            f"delegation needs two CPUs; this process may use {len(allowed)} (see taskset -p $$)"
-        )
-    chosen = max(allowed) if os_cpu is None else os_cpu
-    if chosen not in allowed:
-        known = ", ".join(str(cpu) for cpu in sorted(allowed))
-        raise HalfwinkError(f"--os-cpu {chosen}: expected one of {known}")
-    return allowed - {chosen}, chosen
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        command: Sequence[str] | None = None,
+        log: str | Path | None = None,
+    ) -> None:
+        words = None if command is None else list(command)
+        to = None if log is None else str(log)
+        self._delegate = native.LiveDelegate(str(path), command=words, log=to)
+        super().__init__(self._delegate, path)
+
+    def wait(self) -> int:
+        """Waits until the program has ended, and passes signals of this process on to it.
+
+        Returns:
+            The exit status; 128 and the signal's number if a signal ended the program.
+        """
+        return _wait(self._delegate.signal, self._delegate.wait, self._delegate.status)
 
 
 def delegate(
     command: Sequence[str],
     *,
-    policy: str = "predicted",
-    n_ns: int | None = None,
-    least_bytes: int = 4096,
+    policy: str = POLICY,
     os_cpu: int | None = None,
     pin: bool = True,
     spin_us: float = 100.0,
@@ -91,10 +113,10 @@ def delegate(
 
     Args:
         command: the program and its arguments; it inherits standard input and output.
-        policy: one of ``POLICIES``.
-        n_ns: fixed threshold of ``predicted`` in nanoseconds; without, the controller finds it.
-        least_bytes: transfers from this size on move under ``enough-work``.
-        os_cpu: the CPU of the threads that make calls.
+        policy: technique that decides which calls move, with its parameters: ``os-profile``
+            (none), ``os-always``, ``os-enough-work:bytes=4096``, ``os-dynamic:threshold=1000``
+            (nanoseconds) or ``os-adaptive``.
+        os_cpu: the CPU of the threads that make calls (default: the last one allowed).
         pin: keep the program itself off that CPU.
         spin_us: time for which such a thread spins for the next call, in microseconds.
         time_every: one of this number of calls in place is timed.
@@ -104,38 +126,31 @@ def delegate(
         die_with_us: the program is killed if this process is.
 
     Raises:
-        HalfwinkError: the machine or an argument does not allow it, or there is no such program.
+        HalfwinkError: an argument is wrong, or there is no such program.
+        RunError: the machine does not allow it.
     """
-    library = preload_library()
-    if shutil.which(command[0]) is None:
-        raise HalfwinkError(f"{command[0]}: no such program")
-    own, chosen = (os.sched_getaffinity(0), 0) if policy == "never" else cpus(os_cpu)
-    with _counts_file() as path:
-        run = native.DelegateRun(
-            str(path),
-            policy,
-            chosen,
-            n_ns=n_ns,
-            least_bytes=least_bytes,
-            time_every=time_every,
-            worker_spin_ns=int(spin_us * 1000),
-            caller_spin_ns=int(spin_us * 500),
-            log_records=0 if log is None else log_records,
-        )
-        before = os.environ.get("LD_PRELOAD")
-        preload = f"{library}:{before}" if before else str(library)
-        env = os.environ | {"LD_PRELOAD": preload, native.DELEGATE_VARIABLE: str(path)}
-
-        def prepare() -> None:
-            if pin:
-                os.sched_setaffinity(0, own)
-            if die_with_us:
-                native.die_with_parent()
-
-        status = _run(command, env, prepare)
-        if log is not None:
-            run.write_log(str(log))
-        return Delegated(status, run.report())
+    text = described(
+        {
+            "library": preload_library(),
+            "policy": policy,
+            "os_cpu": os_cpu,
+            "pin": pin,
+            "spin_us": float(spin_us),
+            "time_every": time_every,
+            "log_records": log_records,
+            "die_with_us": die_with_us,
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="halfwink-delegate-") as folder:
+        path = Path(folder) / "description.toml"
+        path.write_text(text)
+        try:
+            program = LiveDelegate(path, command=command, log=log)
+        except (HalfwinkError, RunError) as error:
+            raise type(error)(as_asked(str(error), path, text)) from None
+    status = program.wait()
+    program.stop()
+    return Delegated(status, program.report())
 
 
 def measure(
@@ -204,83 +219,24 @@ def idle(
     if timer is not None:
         timer.daemon = True
         timer.start()
-    status = _run(command, dict(os.environ), lambda: None)
+    child = native.LiveCommand(list(command))
+    status = _wait(child.signal, child.wait, child.status)
     if timer is not None:
         timer.cancel()
         timer.join()
     return status, found[0] if found else watch.end()
 
 
-@contextmanager
-def _counts_file() -> Generator[Path]:
-    """A name in memory for the file of a run; what killed runs have left is cleared away."""
-    shm = Path("/dev/shm")
-    folder = shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
-    for old in folder.glob(f"{PREFIX}*"):
-        _clear_away(old)
-    path = folder / f"{PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+def _wait(
+    send: Callable[[int], None], wait: Callable[[], None], status: Callable[[], int | None]
+) -> int:
+    """Waits for a program, and passes signals on to it meanwhile; returns its exit status."""
+    before = {n: signal.signal(n, lambda number, _: send(number)) for n in FORWARDED}
     try:
-        yield path
+        wait()
     finally:
-        path.unlink(missing_ok=True)
-
-
-def _clear_away(old: Path) -> None:
-    """Unlinks the file of a run that has ended: one of ours without a lock. Process numbers do not
-    tell, since they are used again and differ between containers that share the folder.
-    """
-    try:
-        handle = os.open(old, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        if os.fstat(handle).st_uid == os.geteuid():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            old.unlink(missing_ok=True)
-    except OSError:
-        # It is in use, or may not be unlinked: it stays.
-        pass
-    finally:
-        os.close(handle)
-
-
-def _run(command: Sequence[str], env: dict[str, str], prepare: Callable[[], None]) -> int:
-    with subprocess.Popen(list(command), env=env, preexec_fn=prepare) as child:
-        # Its number may be another process's as soon as it has been waited for; this is never.
-        handle = os.pidfd_open(child.pid)
-
-        def send(number: int) -> None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, number)
-
-        def forward(number: int, _: Any) -> None:
-            send(number)
-
-        def from_terminal(number: int, _: Any) -> None:
-            # A terminal tells the program itself.
-            if not _in_foreground():
-                send(number)
-
-        handlers = dict.fromkeys(FORWARDED, forward)
-        handlers |= {signal.SIGINT: from_terminal, signal.SIGQUIT: from_terminal}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        try:
-            status = child.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            os.close(handle)
-    return status if status >= 0 else 128 - status
-
-
-def _in_foreground() -> bool:
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    ended = status()
+    assert ended is not None, "the wait lasts until the end"
+    return ended

@@ -39,8 +39,10 @@ def program(name: str) -> Path:
     return found
 
 
+#: Keys of descriptions that no option stands for.
+NO_OPTIONS = ("schema", "command", "library")
 #: Programs that take a description.
-PROGRAMS = ("router", "steer", "block", "preheat")
+PROGRAMS = ("router", "steer", "block", "preheat", "delegate")
 
 
 @checked
@@ -49,7 +51,7 @@ def check(which: str, description: Path | str) -> str:
     this machine. Nothing is served.
 
     Args:
-        which: ``router``, ``steer``, ``block`` or ``preheat``.
+        which: ``router``, ``steer``, ``block``, ``preheat`` or ``delegate``.
         description: path of the description (TOML).
 
     Returns:
@@ -91,6 +93,23 @@ def described(settings: Mapping[str, object]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_asked(text: str, path: Path, description: str) -> str:
+    """A program's line on a description that was made here: it names the option, not the file.
+
+    Args:
+        text: the line.
+        path: path of the description.
+        description: text of the description (see :func:`described`).
+    """
+    found = re.match(rf"{re.escape(str(path))}:(?:(\d+):)? ?(.*)", text)
+    if found is None:
+        return text
+    keys = [line.partition(" = ")[0] for line in description.splitlines()]
+    key = keys[int(found[1]) - 1] if found[1] else found[2].partition(":")[0]
+    what = found[2].removeprefix(f"{key}: ")
+    return what if key in NO_OPTIONS else f"--{key.replace('_', '-')}: {what}"
+
+
 class Served:
     """A program at work, from its making until :meth:`stop`.
 
@@ -124,14 +143,14 @@ class Served:
         found = program(name)
         self._folder = tempfile.TemporaryDirectory(prefix=f"{name}-")
         self._report = Path(self._folder.name) / "report.json"
-        self._keys: list[str] = []
+        self._made: str | None = None
         if isinstance(description, Path):
             #: Path of the description.
             self.path = description
         else:
             self.path = Path(self._folder.name) / "description.toml"
             self.path.write_text(description)
-            self._keys = [line.partition(" = ")[0] for line in description.splitlines()]
+            self._made = description
         words = [str(found), "--config", str(self.path), "--report", str(self._report)]
         for option, value in (("--log", log), ("--metrics", metrics), ("--seconds", seconds)):
             words += [] if value is None else [option, str(value)]
@@ -176,7 +195,7 @@ class Served:
         if text.startswith("serving at "):
             self.address = text.removeprefix("serving at ")
         elif text and text != "ready" and not text.startswith("not measured: "):
-            self.said.append(self._as_asked(text))
+            self.said.append(text if self._made is None else as_asked(text, self.path, self._made))
         return text == "ready"
 
     def _follow(self, stderr: TextIO, tell: Callable[[str], None]) -> None:
@@ -185,15 +204,6 @@ class Served:
             self._hear(line)
             for said in self.said[before:]:
                 tell(said)
-
-    def _as_asked(self, text: str) -> str:
-        """A line on a description that was made here names the option, not the file."""
-        found = re.match(rf"{re.escape(str(self.path))}:(?:(\d+):)? ?(.*)", text)
-        if found is None or not self._keys:
-            return text
-        key = self._keys[int(found[1]) - 1] if found[1] else found[2].partition(":")[0]
-        what = found[2].removeprefix(f"{key}: ")
-        return what if key == "schema" else f"--{key.replace('_', '-')}: {what}"
 
     @property
     def _child(self) -> subprocess.Popen[str]:

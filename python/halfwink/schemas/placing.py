@@ -34,6 +34,7 @@ DOCUMENTS = {
             there=CALL_TIMES.called("Moved calls, as the program sees them."),
         ).listed(),
         hand_off=part("caller_naps mean_ns p50_ns p99_ns timed worker_wakes"),
+        measured=MEASURED,
         modelled_energy=part("big_core_j model small_core_always_on_j small_core_on_demand_j"),
         prediction=part(
             "compared right_side_of_n_pct within_5_percent_pct",
@@ -41,6 +42,9 @@ DOCUMENTS = {
         ).or_null(),
         residency=part(
             "os_cpu_worked_pct os_cpu_worked_s stayed_calls_s thread_s waited_pct waited_s"
+        ),
+        status=NUMBER.called(
+            "Exit status of the program; 128 and the signal's number if a signal ended it."
         ),
         workers=NUMBER.called("Number of workers."),
     ),

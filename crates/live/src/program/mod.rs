@@ -10,6 +10,7 @@
 //!                         module of a policy ──┴──▶ interpreter; stand_in, if it fails
 //! ```
 
+pub mod child;
 pub mod config;
 pub mod interpreter;
 pub mod ledger;

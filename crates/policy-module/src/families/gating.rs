@@ -42,6 +42,7 @@ fn row(about: &About) -> Row {
         plan: Plan::Once,
         delays: |_| Delays::Anywhere,
         build,
+        delegation: None,
         offload: None,
         segregation: None,
     }

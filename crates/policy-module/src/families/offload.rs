@@ -35,6 +35,7 @@ const ROW: Row = Row {
         true => Box::new(AdaptiveIdle::new(core.costs)),
         false => Box::new(AlwaysOn),
     },
+    delegation: None,
     offload: Some(build),
     segregation: None,
 };

@@ -36,6 +36,7 @@ fn row(about: &About) -> Row {
         plan: Plan::Once,
         delays: |_| Delays::Never,
         build: |_, _| Box::new(AlwaysOn),
+        delegation: None,
         offload: None,
         segregation: Some(Ruling {
             replacement: Replacement::Lru,

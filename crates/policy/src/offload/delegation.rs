@@ -2,16 +2,12 @@
 //! its threads. What others count in instructions they count in nanoseconds.
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use core::fmt;
-use core::str::FromStr;
 
 use halfwink_units::Time;
 
 use super::{
     Action, Event, Feedback, FeedbackParameters, Fixed, Offload, Organisation, Parameters, PerCall,
-    Predicted, PredictedParameters, Threshold, ENOUGH_WORK_BYTES,
+    Predicted, PredictedParameters, Threshold,
 };
 use crate::{Policy, Snapshot};
 
@@ -33,28 +29,15 @@ pub enum DelegationKind {
 }
 
 impl DelegationKind {
-    /// All of them, by the names of the options.
-    pub const NAMES: [(&'static str, DelegationKind); 4] = [
-        ("never", DelegationKind::Never),
-        ("always", DelegationKind::Always),
-        ("enough-work", DelegationKind::EnoughWork),
-        ("predicted", DelegationKind::Predicted),
-    ];
-
     /// Returns the kind of this number, if there is one.
     #[must_use]
     pub fn from_number(number: u32) -> Option<DelegationKind> {
-        Self::NAMES.into_iter().map(|(_, kind)| kind).find(|kind| *kind as u32 == number)
-    }
-
-    /// Returns the name of the kind.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::NAMES.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        use DelegationKind::{Always, EnoughWork, Never, Predicted};
+        [Never, Always, EnoughWork, Predicted].into_iter().find(|kind| *kind as u32 == number)
     }
 }
 
-/// Parameters of a policy. As text it is a technique with its parameters: `predicted:n_ns=2000`.
+/// Parameters of a policy, as the list of techniques makes them (`crates/techniques`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegationParameters {
     /// Kind of the policy.
@@ -63,46 +46,6 @@ pub struct DelegationParameters {
     pub n_ns: Option<u64>,
     /// Bytes that are enough work.
     pub least_bytes: u64,
-}
-
-impl fmt::Display for DelegationParameters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.name())?;
-        match (self.kind, self.n_ns) {
-            (DelegationKind::Predicted, Some(n)) => write!(f, ":n_ns={n}"),
-            (DelegationKind::EnoughWork, _) => write!(f, ":least_bytes={}", self.least_bytes),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl FromStr for DelegationParameters {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<DelegationParameters, String> {
-        let (name, value) = text.split_once(':').map_or((text, None), |(n, v)| (n, Some(v)));
-        let known = DelegationKind::NAMES.into_iter().find(|(known, _)| *known == name);
-        let Some((_, kind)) = known else {
-            let names = DelegationKind::NAMES.map(|(name, _)| name).join(", ");
-            return Err(format!("`{name}`: expected one of {names}"));
-        };
-        let mut parameters =
-            DelegationParameters { kind, n_ns: None, least_bytes: ENOUGH_WORK_BYTES };
-        let Some(value) = value else { return Ok(parameters) };
-        let number = |parameter: &str| {
-            let found = value.strip_prefix(parameter).and_then(|v| v.strip_prefix('='));
-            let number = found.and_then(|v| v.parse().ok());
-            number.ok_or_else(|| format!("`{text}`: expected `{name}:{parameter}=NUMBER`"))
-        };
-        match kind {
-            DelegationKind::Predicted => parameters.n_ns = Some(number("n_ns")?),
-            DelegationKind::EnoughWork => parameters.least_bytes = number("least_bytes")?,
-            DelegationKind::Never | DelegationKind::Always => {
-                return Err(format!("`{text}`: expected `{name}`, which takes no parameters"));
-            }
-        }
-        Ok(parameters)
-    }
 }
 
 /// The policy of one thread.
@@ -201,33 +144,12 @@ impl Offload for Delegation {}
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     #[test]
-    fn parameters_survive_their_text() {
-        for text in
-            ["never", "always", "enough-work:least_bytes=512", "predicted", "predicted:n_ns=7"]
-        {
-            assert_eq!(text.parse::<DelegationParameters>().unwrap().to_string(), text);
-        }
-        for (text, expected) in [
-            ("sometimes", "one of never, always, enough-work, predicted"),
-            ("never:n_ns=1", "`never`, which takes no parameters"),
-            ("predicted:n_ns=", "`predicted:n_ns=NUMBER`"),
-            ("enough-work:n_ns=1", "`enough-work:least_bytes=NUMBER`"),
-        ] {
-            let error = text.parse::<DelegationParameters>().unwrap_err();
-            assert_eq!(error, format!("`{text}`: expected {expected}"));
-        }
-    }
-
-    #[test]
-    fn delegation_kinds_are_found_by_name_and_number() {
-        for (name, kind) in DelegationKind::NAMES {
-            assert_eq!(DelegationKind::from_number(kind as u32), Some(kind));
-            assert_eq!(kind.name(), name);
+    fn delegation_kinds_are_found_by_number() {
+        for number in 0..4 {
+            assert_eq!(DelegationKind::from_number(number).map(|kind| kind as u32), Some(number));
         }
         assert_eq!(DelegationKind::from_number(4), None);
     }

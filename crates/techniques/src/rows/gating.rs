@@ -21,6 +21,7 @@ pub(super) const GATING: Gating = Gating {
     delays: |_| Delays::Anywhere,
     build: |_, _| Box::new(AlwaysOn),
     offload: None,
+    delegation: None,
     segregation: None,
 };
 

@@ -2,8 +2,9 @@
 
 use halfwink_policy::gating::{AdaptiveIdle, AlwaysOn};
 use halfwink_policy::offload::{
-    Feedback, FeedbackParameters, Fixed, LikeOs, LikeOsParameters, OffloadPolicy, Organisation,
-    Parameters, PerCall, Predicted, PredictedParameters, Threshold,
+    DelegationKind, DelegationParameters, Feedback, FeedbackParameters, Fixed, LikeOs,
+    LikeOsParameters, OffloadPolicy, Organisation, Parameters, PerCall, Predicted,
+    PredictedParameters, Threshold, ENOUGH_WORK_BYTES,
 };
 use halfwink_units::Time;
 
@@ -16,6 +17,9 @@ use crate::{Change, Choice, Gating, Make, MakeOffload, Parameter, Plan, Slot, Te
 const EPOCHS_SHORTENED_BY: u64 = 250;
 /// A call is long if it costs this many times a move there and back (assumption).
 const STATIC_MULTIPLE: u64 = 2;
+
+/// Makes the parameters of a rule for the system calls of a real program.
+type Delegating = fn(&Choice) -> DelegationParameters;
 
 const THRESHOLD: Parameter = Parameter::whole("threshold", 1000, (0, 1_000_000_000)).about(
     "N: instructions that a kernel entry must be expected to exceed to move",
@@ -38,6 +42,15 @@ const OFFLOAD: Gating = Gating {
 
 const fn moving(offload: MakeOffload) -> Make {
     Make::Gating(Gating { offload: Some(offload), ..OFFLOAD })
+}
+
+const fn moving_live(offload: MakeOffload, delegation: Delegating) -> Make {
+    Make::Gating(Gating { offload: Some(offload), delegation: Some(delegation), ..OFFLOAD })
+}
+
+/// Parameters of a kind that takes none of the others' values.
+const fn delegating(kind: DelegationKind) -> DelegationParameters {
+    DelegationParameters { kind, n_ns: None, least_bytes: ENOUGH_WORK_BYTES }
 }
 
 const ON_A_CHIP: Technique = Technique {
@@ -85,6 +98,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
             needs_os_cores: false,
             build: |_, _| Box::new(AlwaysOn),
             offload: Some(|_, _, _| Box::new(Fixed::never())),
+            delegation: Some(|_| delegating(DelegationKind::Never)),
             ..OFFLOAD
         }),
         ..ON_A_CHIP
@@ -95,7 +109,10 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         available: kernel("a kernel that moves system calls; halfwink live delegate moves some"),
         title: "runs all kernel code on OS cores",
         source: "Nellans 2014, Sec 4.7",
-        make: moving(|_, _, _| Box::new(Fixed::always())),
+        make: moving_live(
+            |_, _, _| Box::new(Fixed::always()),
+            |_| delegating(DelegationKind::Always),
+        ),
         ..ON_A_CHIP
     },
     Technique {
@@ -106,7 +123,13 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Mogul 2007, Sec 5.2",
         parameters: &[Parameter::whole("bytes", 4096, (0, 1 << 40))
             .about("transfer from which on a call is enough work", "Mogul 2007, Sec 5.2")],
-        make: moving(|choice, _, _| Box::new(PerCall::enough_work(choice.whole("bytes")))),
+        make: moving_live(
+            |choice, _, _| Box::new(PerCall::enough_work(choice.whole("bytes"))),
+            |choice| DelegationParameters {
+                least_bytes: choice.whole("bytes"),
+                ..delegating(DelegationKind::EnoughWork)
+            },
+        ),
         ..ON_A_CHIP
     },
     Technique {
@@ -132,11 +155,17 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "as os-offload, decided by software at every entry",
         source: "Nellans 2014, Sec 4.4",
         parameters: &[THRESHOLD],
-        make: moving(|choice, _, _| {
-            let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
-            let threshold = Threshold::Fixed(choice.whole("threshold"));
-            Box::new(Predicted::new(PredictedParameters::software(parameters, threshold)))
-        }),
+        make: moving_live(
+            |choice, _, _| {
+                let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
+                let threshold = Threshold::Fixed(choice.whole("threshold"));
+                Box::new(Predicted::new(PredictedParameters::software(parameters, threshold)))
+            },
+            |choice| DelegationParameters {
+                n_ns: Some(choice.whole("threshold")),
+                ..delegating(DelegationKind::Predicted)
+            },
+        ),
         ..ON_A_CHIP
     },
     Technique {
@@ -171,7 +200,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         worlds: ON_BOTH,
         title: "as os-offload, with N found by trying",
         source: "Nellans 2014, Sec 4.6.3",
-        make: moving(|_, _, _| feedback()),
+        make: moving_live(|_, _, _| feedback(), |_| delegating(DelegationKind::Predicted)),
         ..ON_A_CHIP
     },
     Technique {
