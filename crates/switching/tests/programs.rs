@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{model_of, MACHINE};
-use halfwink_switching::{run, Kernel, Model, Run};
+use halfwink_engine::{Interrupted, RunControl};
+use halfwink_switching::{policies, run, run_with, Kernel, Model, Run, RunError};
 use proptest::prelude::*;
 
 /// The machine with one program: 1 ms of units with these keys.
@@ -173,6 +174,17 @@ fn the_same_seed_gives_the_same_run() {
     let program = format!("{}spread = 1.0\n", write(4096));
     let model = with(&program);
     assert_eq!(play(&model, "slow", "wake").cores, play(&model, "slow", "wake").cores);
+}
+
+#[test]
+fn a_program_ends_when_it_is_asked_to() {
+    let model = with(&write(4096));
+    let (workload, kernel) = (&model.spec().workloads[0], Kernel::named("wake"));
+    let policies = policies(&model, workload, "slow", &kernel).unwrap();
+    let control = RunControl::new();
+    control.stop();
+    let ended = run_with(&model, workload, "slow", &kernel, 1, policies, &control);
+    assert_eq!(ended.err(), Some(RunError::Interrupted(Interrupted)));
 }
 
 #[test]

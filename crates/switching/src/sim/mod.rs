@@ -10,7 +10,7 @@ mod slices;
 mod supply;
 mod world;
 
-use halfwink_engine::Imbalance;
+use halfwink_engine::{Imbalance, Interrupted, RunControl};
 use halfwink_policy::offload::OffloadPolicy;
 use halfwink_policy::StuckTimer;
 use halfwink_units::Time;
@@ -52,6 +52,8 @@ pub enum RunError {
     Books(Imbalance),
     /// A policy's timer rings for ever.
     StuckTimer(StuckTimer),
+    /// The run was asked to stop.
+    Interrupted(Interrupted),
 }
 
 /// Policies of one core.
@@ -68,6 +70,7 @@ impl std::fmt::Display for RunError {
             RunError::Model(error) => error.fmt(f),
             RunError::Books(error) => error.fmt(f),
             RunError::StuckTimer(error) => error.fmt(f),
+            RunError::Interrupted(error) => error.fmt(f),
         }
     }
 }
@@ -77,6 +80,18 @@ impl std::error::Error for RunError {}
 impl From<ModelError> for RunError {
     fn from(error: ModelError) -> RunError {
         RunError::Model(error)
+    }
+}
+
+impl From<StuckTimer> for RunError {
+    fn from(error: StuckTimer) -> RunError {
+        RunError::StuckTimer(error)
+    }
+}
+
+impl From<Interrupted> for RunError {
+    fn from(error: Interrupted) -> RunError {
+        RunError::Interrupted(error)
     }
 }
 
@@ -98,10 +113,11 @@ pub fn run(
     seed: u64,
 ) -> Result<Run, RunError> {
     let policies = policies(model, workload, configuration, kernel)?;
-    run_with(model, workload, configuration, kernel, seed, policies)
+    run_with(model, workload, configuration, kernel, seed, policies, &RunControl::new())
 }
 
-/// Runs with policies such as [`policies`] makes, so that a caller can log them.
+/// Runs with policies such as [`policies`] makes, so that a caller can log them, until it ends or is
+/// asked to stop.
 ///
 /// # Errors
 /// See [`run`].
@@ -112,9 +128,10 @@ pub fn run_with(
     kernel: &Kernel,
     seed: u64,
     policies: Vec<CorePolicies>,
+    control: &RunControl,
 ) -> Result<Run, RunError> {
     let mut world = world::World::new(model, workload, configuration, kernel, seed, policies)?;
-    world.play().map_err(RunError::StuckTimer)?;
+    world.play(control)?;
     world.result().map_err(RunError::Books)
 }
 

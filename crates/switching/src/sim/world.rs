@@ -1,8 +1,8 @@
 //! Threads, cores and events.
 
-use halfwink_engine::{Class, EventQueue};
+use halfwink_engine::{Class, EventQueue, RunControl};
 use halfwink_policy::offload::OffloadPolicy;
-use halfwink_policy::{Host, StuckTimer};
+use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
@@ -12,6 +12,9 @@ use super::slices::Slices;
 use super::{span, CorePolicies, Kernel, RunError};
 use crate::model::{Configuration, CoreKind, Model, ModelError};
 use crate::profile::{UnitTimes, Where, Workload};
+
+/// Events between two looks at whether the run shall stop.
+const EVENTS_BETWEEN_LOOKS: u32 = 1 << 14;
 
 pub(super) enum Event {
     /// Ends the work on a core, unless its generation has changed since.
@@ -222,8 +225,13 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn play(&mut self) -> Result<(), StuckTimer> {
+    pub(super) fn play(&mut self, control: &RunControl) -> Result<(), RunError> {
+        let mut events = 0_u32;
         while let Some((at, event)) = self.events.pop() {
+            if events.is_multiple_of(EVENTS_BETWEEN_LOOKS) {
+                control.report(0)?;
+            }
+            events = events.wrapping_add(1);
             if at > self.end {
                 break;
             }

@@ -254,14 +254,12 @@ impl Prepared for SwitchingJob {
     }
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
-        // A program takes milliseconds of host time: between two is often enough to look.
-        control.report(0).map_err(|_| StudyError::Interrupted)?;
         let workload = &self.info.model.spec().workloads[self.workload];
         let kernel = Kernel::named(self.kernel);
         let of = |(core, own)| logged(logs, core, own);
         let policies = self.policies()?.into_iter().enumerate().map(of).collect();
         let (model, configuration) = (&self.info.model, &self.configuration);
-        let done = run_with(model, workload, configuration, &kernel, self.seed, policies)
+        let done = run_with(model, workload, configuration, &kernel, self.seed, policies, control)
             .map_err(|error| self.info.failed(&error))?;
         let mut cells = Common {
             unit_of_work: "unit",

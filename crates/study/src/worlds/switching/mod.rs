@@ -88,6 +88,7 @@ impl SwitchingInfo {
     fn failed(&self, error: &RunError) -> StudyError {
         match error {
             RunError::Model(error) => self.at(error),
+            RunError::Interrupted(_) => StudyError::Interrupted,
             RunError::Books(_) | RunError::StuckTimer(_) => StudyError::Model(error.to_string()),
         }
     }
