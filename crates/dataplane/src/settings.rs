@@ -149,7 +149,9 @@ impl AeadKey {
     #[must_use]
     pub fn from_hex(text: &str) -> Option<AeadKey> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        // `from_str_radix` takes a sign, too.
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !is_hex || !digits.len().is_multiple_of(2) {
             return None;
         }
         let pairs = (0..digits.len()).step_by(2);

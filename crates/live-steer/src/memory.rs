@@ -131,6 +131,12 @@ impl Memory {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Records that so many bytes are used now.
+    fn grow_to(&self, used: usize) {
+        self.peak.fetch_max(used, Ordering::Relaxed);
+        self.high.fetch_max(used, Ordering::Relaxed);
+    }
+
     /// Returns freed memory to the system, if it is much. The allocator keeps it otherwise: pieces
     /// that are still in use lie between.
     pub fn trim(&self) {
@@ -234,8 +240,7 @@ impl Hold {
             memory.used.fetch_sub(more, Ordering::Relaxed);
             return false;
         }
-        memory.peak.fetch_max(all, Ordering::Relaxed);
-        memory.high.fetch_max(all, Ordering::Relaxed);
+        memory.grow_to(all);
         self.bytes = bytes;
         true
     }
@@ -252,7 +257,7 @@ impl Hold {
             let more = bytes - self.bytes;
             self.account.used.fetch_add(more, Ordering::Relaxed);
             let all = memory.used.fetch_add(more, Ordering::Relaxed) + more;
-            memory.peak.fetch_max(all, Ordering::Relaxed);
+            memory.grow_to(all);
         } else if bytes < self.bytes {
             self.account.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
             memory.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
@@ -321,6 +326,16 @@ mod tests {
         assert_eq!(memory.waiting().bytes, 5 * mb + ALWAYS);
         drop((a, b, c, d));
         assert_eq!((memory.waiting().bytes, memory.waiting().peak_bytes), (0, 5 * mb + ALWAYS));
+    }
+
+    #[test]
+    fn memory_that_was_there_already_is_returned_as_well() {
+        let memory = memory(4 * WORTH, 4 * WORTH);
+        let mut hold = Hold::new(&memory.account(address("192.0.2.1")));
+        hold.keep(WORTH);
+        hold.keep(0);
+        memory.trim();
+        assert!(memory.looks.load(Ordering::Relaxed) > 0, "the system gets it back");
     }
 
     #[test]

@@ -178,6 +178,7 @@ fn associations_that_cannot_work_are_refused() {
     let error = Ipsec::build(&settings, &own).expect_err("one nonce twice").to_string();
     assert!(error.contains("same key and salt"));
     assert!(AeadKey::new(&[0; 16]).is_none() && AeadKey::from_hex("0x0g").is_none());
+    assert!(AeadKey::from_hex(&"+1".repeat(36)).is_none(), "a sign is no digit");
     assert_eq!(AeadKey::from_hex(&format!("0x{}", "01".repeat(36))), AeadKey::new(&[1; 36]));
     assert_eq!(format!("{:?}", good.key), "AeadKey(128 bits)");
 }
