@@ -167,6 +167,7 @@ impl Progressive {
         for place in 1..self.active {
             let (one, other) = (&active[place], &active[best]);
             let class = |p: &Place| (p.machine.lost, !p.machine.is_on());
+            // Loads for capacities are compared by products, which are exact and need no division.
             let fill =
                 |p: &Place, by: &Place| u64::from(p.machine.load) * u64::from(by.member.holds);
             let is_better = class(one) < class(other)
