@@ -291,6 +291,7 @@ fn check_topology(topology: &Topology) -> Result<(), DescriptionError> {
     {
         at_least(&format!("topology.{name}"), f64::from(value), 1.0)?;
     }
+    // Both are 16 bits wide: their product would not fit in as many.
     let cpus = u32::from(topology.sockets) * u32::from(topology.cores_per_socket);
     if cpus > MOST_CPUS {
         let message = format!("{cpus} CPUs, expected at most {MOST_CPUS}");
@@ -396,6 +397,7 @@ pub(crate) fn at_least(element: &str, value: f64, least: f64) -> Result<(), Desc
 }
 
 pub(crate) fn within(element: &str, value: f64, most: f64) -> Result<(), DescriptionError> {
+    // NaN fails this comparison, and is refused.
     if value <= most {
         return Ok(());
     }

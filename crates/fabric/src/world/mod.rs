@@ -133,6 +133,8 @@ pub fn play(
     let (connections, cut) = match setting.transport {
         Transport::Udp => (None, 1),
         Transport::Tcp { algorithm, offload } => {
+            // Without offload each segment is a frame; with it the card cuts as many as fit in one
+            // hand-over, and never none.
             let most = (hosts.processor.offload_bytes / hosts.frame_bytes).max(1) as usize;
             let cut = if offload { most } else { 1 };
             (Some(Connections::new(setting, &times, algorithm)), cut)
