@@ -332,6 +332,7 @@ fn check_block(block: &Block) -> Result<(), DescriptionError> {
     at_least("block.shared_lines", block.shared_lines, 0.0)?;
     within("block.shared_lines", block.shared_lines, 1e6)?;
     at_least("block.jitter", block.jitter, 0.0)?;
+    // A jitter above 1 would make some submissions last less than no time.
     within("block.jitter", block.jitter, 1.0)?;
     block.queue.check("block.queue", false)?;
     block.own_queue.check("block.own_queue", false)
