@@ -186,6 +186,7 @@ impl<'a> Accountant<'a> {
         core: &Core,
         residency: impl Fn(&Gate) -> Residency,
     ) -> EnergyParts {
+        // Cores for the kernel may be of another kind (`Machine::os_core`).
         let machine = if n < self.users { self.machine } else { &self.os_machine };
         let energies = core_energies(core, &machine.power.core.event_pj);
         let (gate, _) = core.sleep(self.follower);
@@ -296,6 +297,8 @@ fn post_core(
     retention: bool,
 ) -> Result<(), AccountingError> {
     let active = &core.common().active;
+    // The ledger could not see this: `split` shares out all of the time, whatever cycles are
+    // missing.
     if active.total() != core.running_cycles {
         let (explained, ran) = (active.total(), core.running_cycles);
         return Err(AccountingError::Cycles { core: name, explained, ran });

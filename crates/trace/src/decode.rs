@@ -354,6 +354,8 @@ fn floating_or_vector(code: Code, name: &str) -> Option<Kind> {
         return None;
     }
     let stem = name.strip_prefix('v').unwrap_or(name);
+    // Instructions of integers begin with `p`: without that, `pabsd` would look like a scalar
+    // double.
     let fp = ["ps", "pd", "ss", "sd", "ph", "sh"]
         .iter()
         .any(|suffix| stem.ends_with(suffix) && !stem.starts_with('p'));

@@ -206,6 +206,8 @@ impl Progressive {
             if now < since.saturating_add(self.parameters.linger) {
                 break;
             }
+            // The next one has to be spare for a `linger` of its own, so machines are released one
+            // by one.
             self.active -= 1;
             self.quiet = None;
         }
@@ -262,6 +264,7 @@ impl Policy for Progressive {
             (Some(quiet), Some(release)) => Some(quiet.min(release)),
             (quiet, release) => quiet.or(release),
         }
+        // A `linger` without end gives a time that never comes, which is no timer.
         .filter(|&at| at != Time::NEVER)
     }
 

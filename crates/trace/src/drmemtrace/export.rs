@@ -381,6 +381,7 @@ impl Exporter<'_> {
             return Ok(());
         }
         self.encodings.insert(held.pc, bytes.to_vec());
+        // An entry has room for 8 bytes; longer instructions take two.
         for part in bytes.chunks(8) {
             let mut value = [0; 8];
             value[..part.len()].copy_from_slice(part);

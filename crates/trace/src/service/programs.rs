@@ -277,7 +277,8 @@ pub const SERVICES: [ServiceModel; 10] = [
             class(4, 60, 0.45, SHORT),
             class(5, 400, 0.45, MIDDLE),
             class(4, 4_000, 0.45, READS),
-            // With this length the mean is Table 5.1's 2,098; it is 56 % of the kernel's instructions.
+            // With this length the mean is Table 5.1's 2,098; of the kernel's instructions it is
+            // 56 %.
             class(1, 23_612, 0.45, LONGS),
         ],
         regions: regions(1.84, 6.97, 0.11),
