@@ -314,8 +314,7 @@ impl Ruled {
                 self.counts.rule = rule;
                 self.counts.rules += 1;
             }
-            // The first reason is kept: rules that follow may be wrong because this one was not
-            // set.
+            // The first reason is kept and ends the run (`Core::impossible_rule`).
             Err(why) => self.error = self.error.or(Some(why)),
         }
     }

@@ -119,8 +119,8 @@ impl Tally {
         if done < window.start {
             return;
         }
-        // What came in the window counts even if it is done after it, in the last slice: without it
-        // the longest latencies would be missing.
+        // A request that came in the window counts even if it is done after it, in the last slice:
+        // without those the longest latencies would be missing.
         let number = window.slice_of(done, SLICES);
         if arrived >= window.start && arrived < window.end {
             self.arrived += 1;

@@ -213,7 +213,7 @@ impl Choice {
                 let message = format!("technique `{}` takes no parameters", technique.name);
                 return Err(Error::Usage(message));
             }
-            // A parameter of another technique is more often a mix-up than a misspelling.
+            // The owner of a parameter is worth more to the reader than a name that is like it.
             let owner = techniques().find(|t| {
                 t.worlds == technique.worlds && t.parameters.iter().any(|p| p.name == parameter)
             });
