@@ -127,6 +127,7 @@ impl Arrivals {
             }
             Arrivals::Rates { per_s, .. } => per_s.iter().sum::<f64>() / per_s.len() as f64,
             Arrivals::Recorded { times, .. } => {
+                // All may come at time zero: a picosecond keeps the rate finite.
                 times.last().map_or(0.0, |last| times.len() as f64 / last.as_s().max(1e-12))
             }
         }
@@ -139,6 +140,7 @@ impl Arrivals {
         match self {
             Arrivals::Rates { step, per_s } => Some((*step, per_s.to_vec())),
             Arrivals::Recorded { times, .. } => {
+                // A step that the recording cuts off would look like one with few requests.
                 let whole = times.last().map_or(0, |last| last.0 / step.0);
                 let mut per_s = vec![0.0; whole as usize];
                 for time in times.iter() {
@@ -156,6 +158,7 @@ impl Arrivals {
     #[must_use]
     pub fn at_rate(&self, rate: f64) -> Arrivals {
         let factor = rate / self.rate();
+        // Each time is scaled from the start and rounded once, so that errors do not add up.
         let slower = |t: Time| Time((t.0 as f64 / factor).round() as u64);
         match self.clone() {
             Arrivals::Poisson { .. } => Arrivals::Poisson { rate },
@@ -255,6 +258,7 @@ impl Iterator for Draw {
             return None;
         }
         self.at_ps = at_ps;
+        // The sum stays unrounded, so that rounding moves single arrivals and not the rate.
         Some((Time((self.at_ps + 0.5) as u64), None))
     }
 }
@@ -268,9 +272,11 @@ fn mmpp(
     left_ps: &mut Option<f64>,
 ) -> f64 {
     let mut waited = 0.0;
+    // With both rates 0 the loop below would never find a gap.
     if means_ps.iter().all(|m| m.is_infinite()) {
         return f64::INFINITY;
     }
+    // The process begins in its steady state: in each rate with the share of time that it has.
     let mut left = left_ps.unwrap_or_else(|| {
         *now = usize::from(random.random::<f64>() * (stays_ps[0] + stays_ps[1]) >= stays_ps[0]);
         exponential(random) * stays_ps[*now]
@@ -278,6 +284,8 @@ fn mmpp(
     loop {
         let gap = exponential(random) * means_ps[*now];
         if gap < left {
+            // The rest of the stay is kept and not drawn anew, so that a stay lasts as long as was
+            // drawn, whatever comes in it.
             *left_ps = Some(left - gap);
             return waited + gap;
         }
@@ -295,6 +303,8 @@ fn steps(
     now: &mut usize,
     into_ps: &mut f64,
 ) -> Option<f64> {
+    // The gap is exponential in expected requests; each step uses up as many as it brings in the
+    // mean. A step with a rate of 0 uses up none and never reaches the division.
     let mut work = exponential(random);
     let mut waited = 0.0;
     loop {

@@ -186,6 +186,7 @@ impl<'a> Accountant<'a> {
         core: &Core,
         residency: impl Fn(&Gate) -> Residency,
     ) -> EnergyParts {
+        // Cores for the kernel may be of another kind (`Machine::os_core`).
         let machine = if n < self.users { self.machine } else { &self.os_machine };
         let energies = core_energies(core, &machine.power.core.event_pj);
         let (gate, _) = core.sleep(self.follower);
@@ -212,6 +213,8 @@ impl<'a> Accountant<'a> {
         for (n, core) in cores[self.users..].iter().enumerate() {
             post(&mut ledger, &self.os_machine, format!("os{n}"), core)?;
         }
+        // Cores without a program are not simulated: they have no counters, and are unused from the
+        // begin to the end.
         for n in self.users..machine.cores {
             let power = state_power(machine, CoreState::Unused, retention);
             let row = Row { time: duration, energy: power * duration };
@@ -273,6 +276,8 @@ fn core_parts(
         let time = residency[state as usize];
         let leakage = state_leakage(machine, state, retention) * time;
         parts.leakage += leakage;
+        // This is the difference and not a product of its own: both then add up to what is posted
+        // for the state, to the attojoule, as `Ledger::close` asks for.
         parts.clock += state_power(machine, state, retention) * time - leakage;
     }
     for item in energies {
@@ -292,6 +297,8 @@ fn post_core(
     retention: bool,
 ) -> Result<(), AccountingError> {
     let active = &core.common().active;
+    // The ledger could not see this: `split` shares out all of the time, whatever cycles are
+    // missing.
     if active.total() != core.running_cycles {
         let (explained, ran) = (active.total(), core.running_cycles);
         return Err(AccountingError::Cycles { core: name, explained, ran });
@@ -375,6 +382,8 @@ fn split(active: &ActiveCycles, time: Time) -> Vec<(Cause, Time)> {
     for (m, mode) in MODES.into_iter().enumerate() {
         for reason in Reason::ALL {
             cycles += u128::from(active.cycles[m][reason as usize]);
+            // The running sum is rounded, so that the shares add up to `time` exactly. Picoseconds
+            // times cycles need more than 64 bits.
             let up_to = (u128::from(time.0) * cycles).checked_div(total).unwrap_or(0) as u64;
             shares.push((Cause { mode, reason: reason.name() }, Time(up_to - given)));
             given = up_to;

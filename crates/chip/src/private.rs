@@ -194,6 +194,7 @@ impl Private {
     pub(crate) fn fetch(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
         let access = self.fetch_line(line, by, now, work);
         if self.prefetchers.is_some() && access != Access::NoRegister {
+            // The core repeats an access without a register: prefetchers would learn from it twice.
             self.fetched(line, by, now);
         }
         access
@@ -215,6 +216,7 @@ impl Private {
                 match found {
                     Some(n) => outstanding(n, self.instruction_misses.get(n)),
                     None => {
+                        // The register freed itself at its fill: only the flag was left of it.
                         self.l1i.arrived(line);
                         Access::Hit
                     }
@@ -235,6 +237,7 @@ impl Private {
             self.count_useless(0, victim);
             return outstanding(n, self.instruction_misses.get(n));
         }
+        // No counter has changed yet: the core asks again until a register is free.
         if !self.instruction_misses.has_free(now) {
             return Access::NoRegister;
         }
@@ -446,6 +449,7 @@ impl Private {
                 answered
             }
             Some(flags) if flags & flag::PENDING == 0 => {
+                // Otherwise a later store would hit the copy in the first level without an upgrade.
                 self.l1d.change(line, 0, flag::SHARED);
                 if want == Want::Write {
                     self.notice(Notice::MissedL2 { line, at: now });
@@ -558,6 +562,7 @@ impl Private {
         } else {
             self.l2.invalidate(line)
         };
+        // No level includes another: all were asked, and any of them may hold the dirty copy.
         match first.into_iter().chain([second]).flatten().reduce(|a, b| a | b) {
             None => SnoopResult::Miss,
             Some(flags) if flags & flag::DIRTY != 0 => SnoopResult::Dirty,

@@ -113,10 +113,12 @@ impl SecondLevel {
         SecondLevel::Ruled(Box::new(Ruled {
             cache: RuledCache::with_replacement(geometry, how.monitors, how.replacement),
             policy: Host::new((how.policy)(core)),
+            // A machine file allows at most 64 ways (`Check::geometry`), so nothing is cut off.
             ways: geometry.ways as u8,
             counts: SegregationCounts::default(),
             reads: [0; 2],
             misses: [0; 2],
+            // It has no deadline: no sample is due before `begin` has asked the policy for one.
             sampler: Sampler::new(0),
             error: None,
         }))
@@ -213,6 +215,8 @@ impl Ruled {
         let found = self.cache.touch(reference, 0);
         self.count_look_up(&found, mode);
         self.counts.reads[side] += 1;
+        // Samples count by privilege: what a side holds changes with the rule, and a policy
+        // compares samples across rules.
         self.reads[mode] += 1;
         match found.predicted {
             Some(true) => self.counts.predicted[side] += 1,
@@ -236,6 +240,8 @@ impl Ruled {
     }
 
     fn count_look_up(&mut self, found: &Found, mode: usize) {
+        // Reading a bank takes less energy than a look-up of the whole cache, and is charged apart
+        // (`accounting::core_energies`).
         if self.cache.is_segregated() {
             self.counts.banks[mode] += u64::from(found.banks);
         } else {
@@ -257,6 +263,8 @@ impl Ruled {
     /// back, without time or counts.
     #[cold]
     pub(crate) fn warm(&mut self, victim: Option<Victim>, reference: Reference, flags: u64) {
+        // The victim goes before the line comes, as in `Private::data_miss`: the order of recency
+        // is that of a run.
         if let Some(victim) = victim {
             let home = Reference::write_back(victim.line, victim.kernel);
             self.cache.touch(home, flag::DIRTY);
@@ -264,6 +272,8 @@ impl Ruled {
         if self.cache.touch(reference, flags).flags.is_none() {
             self.cache.insert(reference, flags);
         }
+        // The first sample must hold what the run did, and nothing of the lines that were there
+        // before it.
         self.cache.forget_utility();
     }
 
@@ -304,6 +314,7 @@ impl Ruled {
                 self.counts.rule = rule;
                 self.counts.rules += 1;
             }
+            // The first reason is kept and ends the run (`Core::impossible_rule`).
             Err(why) => self.error = self.error.or(Some(why)),
         }
     }

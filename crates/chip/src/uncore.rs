@@ -226,6 +226,8 @@ impl Uncore {
     pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Served> {
         let (arrival, request) = self.queue.pop()?;
         let mode = usize::from(request.kernel);
+        // Adjacent lines are in different banks. A bank starts an access each `occupancy`, whatever
+        // the latency: it is pipelined.
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
@@ -280,6 +282,8 @@ impl Uncore {
         let dirty = found == SnoopResult::Dirty && reads;
         let (hit, victim) = self.access(&request, if dirty { flag::DIRTY } else { 0 });
         let mut served = Served::Answered(answer);
+        // A dirty copy elsewhere makes the third level's own one stale; a clean one is needed only
+        // where the third level has none.
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;
             let at = looked_up + self.transfer;
@@ -303,6 +307,8 @@ impl Uncore {
             Payer::User | Payer::Kernel => {
                 self.counts.accesses[usize::from(request.kernel)] += 1;
             }
+            // `Payer` begins with the user and the kernel; the others come in the order of
+            // `Payer::OTHERS`.
             payer => self.counts.others[payer as usize - 2] += 1,
         }
     }
@@ -313,6 +319,7 @@ impl Uncore {
         let looked_up = answer.at;
         let answer = Answer { level: Level::Memory, ..answer };
         let seen = self.memory.read(answer, want.payer(kernel), looked_up);
+        // The token cannot come before the look-up has found that the line is missing.
         let unknown_at = (issued + self.tokens.l3 + waited).max(looked_up);
         let (estimate_at, prefetch) = (seen + self.tokens.eta, want == Want::Prefetch);
         Missed { agent, number, line, unknown_at, estimate_at, prefetch }
@@ -350,6 +357,8 @@ impl Uncore {
                 free = at + self.line_time;
             }
         }
+        // All sets are walked even if nothing is dirty, and the last line has to reach the
+        // controller before the supply may go.
         let end = free.max(from + walk(l3.sets())) + self.memory.way();
         l3.clear();
         self.lost_at = Some(end);
@@ -363,6 +372,7 @@ impl Uncore {
             return self.write_back(victim, request, looked_up);
         }
         if let Some(l3) = &mut self.l3 {
+            // Even a dirty copy is not written back: the device writes the whole line.
             l3.invalidate(request.line);
         }
         self.memory.write(request.line, Payer::Device, looked_up);

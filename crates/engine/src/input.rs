@@ -49,6 +49,8 @@ impl Input {
     /// An error at a span of bytes of the text.
     #[must_use]
     pub fn error_at(&self, span: &Range<usize>, message: impl Into<String>) -> InputError {
+        // For a span that begins outside the text or within a letter the last line is named; a
+        // slice would panic.
         let before = self.text.get(..span.start).unwrap_or(&self.text);
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
         InputError { name: self.name.clone(), line: Some(line), message: message.into() }
@@ -69,6 +71,7 @@ impl Input {
                 Ok(place) => i.get(place).or_else(|| i.get(key)),
                 Err(_) => i.get(key),
             });
+            // The last part that is there keeps its place: a missing key is shown at its table.
             span = item.and_then(toml_edit::Item::span).or(span);
         }
         match span {
@@ -132,6 +135,7 @@ impl Template {
         values: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Input, InputError> {
         let mut values = values.into_iter().peekable();
+        // Nothing is printed anew then, so that the text is the one that was written, byte by byte.
         if values.peek().is_none() {
             return Ok(self.input.clone());
         }
@@ -139,6 +143,7 @@ impl Template {
         for (path, value) in values {
             let fail = |message| InputError { name: name.clone(), line: None, message };
             let slot = slot(document.as_table_mut(), path).map_err(fail)?;
+            // Blanks and comments around a value are part of it and would be lost with it.
             let decor = slot.decor().clone();
             *slot = parsed_value(value);
             *slot.decor_mut() = decor;
@@ -179,6 +184,8 @@ impl Template {
                 Change::To(text) => Some(parsed_value(text)),
                 Change::Times(_) => None,
                 Change::As(from) => {
+                    // The value comes from the description as it was written, whatever earlier
+                    // changes did.
                     let mut original = self.document.clone();
                     Some(slot(original.as_table_mut(), from).map_err(fail)?.clone())
                 }
@@ -267,6 +274,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((head, tail)) => {
+            // Without the length, `ab*ba` would match `aba`, in which head and tail overlap.
             name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
         }
     }
@@ -278,6 +286,7 @@ fn multiply(value: &mut toml_edit::Value, by: f64) -> bool {
     match value {
         toml_edit::Value::Integer(n) => {
             let product = *n.value() as f64 * by;
+            // Below 2^53 (9.007e15) each whole number is exact in an f64.
             let whole = product.fract() == 0.0 && product.abs() < 9e15;
             *value = if whole { (product as i64).into() } else { product.into() };
             true
@@ -298,6 +307,8 @@ fn multiply(value: &mut toml_edit::Value, by: f64) -> bool {
 fn parsed_value(value: &str) -> toml_edit::Value {
     let is_value = toml::from_str::<toml::Table>(&format!("value = {value}"));
     let parsed: Option<toml_edit::Value> =
+        // A line break in the text could add further keys; with one key alone, all of it is the
+        // value.
         is_value.ok().filter(|table| table.len() == 1).and_then(|_| value.parse().ok());
     parsed.unwrap_or_else(|| value.into())
 }
@@ -380,6 +391,7 @@ fn place<'a>(
     names: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
     wanted: &str,
 ) -> Option<usize> {
+    // A name may be a number, and comes before the place.
     let by_name = names.clone().position(|name| name == Some(wanted));
     by_name.or_else(|| wanted.parse().ok().filter(|&place| place < names.len()))
 }

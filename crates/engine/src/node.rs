@@ -79,6 +79,7 @@ impl<'a> Node<'a> {
     /// Reads the value of a seed. Its errors are about this place, unless they name a nearer one.
     fn seeded<'de, S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Misfit> {
         seed.deserialize(self)
+            // Errors rise from within, so the innermost value that knows its place names it.
             .map_err(|wrong| Misfit { span: wrong.span.or(Some(self.start..self.end)), ..wrong })
     }
 
@@ -100,6 +101,8 @@ impl<'a> Node<'a> {
                     .unwrap_or(Unexpected::Other("integer number overflowed"))
             }
             DeValue::Float(number) => match number.as_str().parse::<f64>() {
+                // `parse` makes infinity of a number that is too large; only a written `inf` means
+                // it.
                 Ok(f) if f.is_infinite() && !number.as_str().contains("inf") => {
                     Unexpected::Other("floating-point number overflowed")
                 }
@@ -149,6 +152,8 @@ impl<'a> Node<'a> {
         visitor: V,
     ) -> Result<V::Value, Misfit> {
         let form = |form| Node { form, ..self };
+        // `toml::Spanned` asks for a structure of three fields, and takes their names from this
+        // list.
         let fields = [Form::Place(self.start), Form::Place(self.end), self.form].map(form);
         Entries::visit(names.iter().map(|name| form(Form::Field(name))).zip(fields), visitor)
     }
@@ -288,6 +293,8 @@ impl<'a> Entries<'a> {
         entries: impl Iterator<Item = (Node<'a>, Node<'a>)>,
         visitor: V,
     ) -> Result<V::Value, Misfit> {
+        // With a list instead of the iterator there is one type for all callers: each type would be
+        // compiled anew for each description.
         let rest = entries.collect::<Vec<_>>().into_iter();
         visitor.visit_map(Entries { rest, value: None })
     }

@@ -119,6 +119,8 @@ impl Tally {
         if done < window.start {
             return;
         }
+        // A request that came in the window counts even if it is done after it, in the last slice:
+        // without those the longest latencies would be missing.
         let number = window.slice_of(done, SLICES);
         if arrived >= window.start && arrived < window.end {
             self.arrived += 1;
@@ -328,6 +330,7 @@ fn offload(
     if profile.variant.moved.is_none() {
         return Ok(None);
     }
+    // At least one core has to serve requests.
     if kernel == 0 || kernel >= all {
         let most = all - 1;
         return Err(RunError::Plan(format!(
@@ -359,6 +362,8 @@ fn window(on: (&Machine, &Profile), load: &Load, options: Options) -> Result<Win
 fn counted((warm_s, counted_s): (f64, f64)) -> Window {
     let end = Time::from_ns((warm_s + counted_s) * 1e9);
     let slice = Time((counted_s * 1e12 / SLICES as f64) as u64);
+    // A slice is cut to whole picoseconds; the warm-up takes the remainder, so that all slices are
+    // alike.
     Window { start: end - Time(slice.0 * SLICES as u64), end, slice }
 }
 
@@ -470,6 +475,8 @@ fn finish(
     let mut tally = cores.tally;
     let p99_latency = tally.join(window.slice);
     if accesses > Energy(0) {
+        // Accesses to what cores share are paid for each request, by whichever core: no core's rows
+        // hold them.
         let row = Row { time: duration, energy: accesses * tally.finished };
         let id = ledger.component("accesses", row);
         ledger.post(id, State("on"), Cause { mode: Mode::User, reason: "request" }, row);

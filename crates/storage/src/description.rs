@@ -291,6 +291,7 @@ fn check_topology(topology: &Topology) -> Result<(), DescriptionError> {
     {
         at_least(&format!("topology.{name}"), f64::from(value), 1.0)?;
     }
+    // Both are 16 bits wide: their product would not fit in as many.
     let cpus = u32::from(topology.sockets) * u32::from(topology.cores_per_socket);
     if cpus > MOST_CPUS {
         let message = format!("{cpus} CPUs, expected at most {MOST_CPUS}");
@@ -331,6 +332,7 @@ fn check_block(block: &Block) -> Result<(), DescriptionError> {
     at_least("block.shared_lines", block.shared_lines, 0.0)?;
     within("block.shared_lines", block.shared_lines, 1e6)?;
     at_least("block.jitter", block.jitter, 0.0)?;
+    // A jitter above 1 would make some submissions last less than no time.
     within("block.jitter", block.jitter, 1.0)?;
     block.queue.check("block.queue", false)?;
     block.own_queue.check("block.own_queue", false)
@@ -396,6 +398,7 @@ pub(crate) fn at_least(element: &str, value: f64, least: f64) -> Result<(), Desc
 }
 
 pub(crate) fn within(element: &str, value: f64, most: f64) -> Result<(), DescriptionError> {
+    // NaN fails this comparison, and is refused.
     if value <= most {
         return Ok(());
     }

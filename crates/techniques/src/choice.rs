@@ -52,6 +52,7 @@ impl Choice {
                 return Err(Error::Usage(message));
             }
         }
+        // The text is part of keys: parts have one order, whatever order they were written in.
         parts.sort_by_key(|part| (part.own_slots().first().copied(), part.technique.name));
         let mut first = parts.remove(0);
         for part in parts {
@@ -65,6 +66,8 @@ impl Choice {
         }
         let added = first.modifiers.len();
         first.modifiers.extend(modifiers);
+        // Techniques of other slots stay in front, in the order of their slots; modifiers alone are
+        // sorted by name.
         first.modifiers[added..].sort_by_key(|m| m.technique.name);
         Ok(first)
     }
@@ -129,6 +132,7 @@ impl Choice {
     #[must_use]
     pub fn reads(&self, path: &str) -> bool {
         let is_under = |section: &str| {
+            // `os` covers `os.cores`, and not `os_like.cores`.
             path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         !self.parts().all(|part| part.technique.unread.iter().any(|section| is_under(section)))
@@ -209,6 +213,7 @@ impl Choice {
                 let message = format!("technique `{}` takes no parameters", technique.name);
                 return Err(Error::Usage(message));
             }
+            // The owner of a parameter is worth more to the reader than a name that is like it.
             let owner = techniques().find(|t| {
                 t.worlds == technique.worlds && t.parameters.iter().any(|p| p.name == parameter)
             });
@@ -280,6 +285,7 @@ impl Choice {
         let is_pair = server.set().is_pair();
         match self.technique.make {
             Make::Steering(Steering::Set(make)) => Ok(make(self, server, service)),
+            // The order of these arms counts: all forms below are for pairs alone.
             Make::Steering(Steering::Either { set, .. }) if !is_pair => {
                 Ok(set(self, server, service))
             }

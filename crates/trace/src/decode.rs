@@ -99,6 +99,8 @@ fn each(
         let end = (offset + usize::from(len)).min(bytes.len());
         let window = bytes.get(offset..end).unwrap_or_default();
         let ip = pc.0.wrapping_add(offset as u64);
+        // Each instruction has a window and a decoder of its own: bytes that do not decode leave
+        // those behind them where they are.
         let mut decoder = Decoder::with_ip(64, window, ip, DecoderOptions::NONE);
         let instruction = decoder.decode();
         let good = !instruction.is_invalid() && instruction.len() == usize::from(len);
@@ -173,6 +175,8 @@ fn reg_bit(register: Register) -> Option<u32> {
     if full.is_k() {
         return Some(RegSet::MASK0 + full.number() as u32);
     }
+    // One bit stands for all: x87 registers rotate with the top of their stack, and MMX shares
+    // them.
     if full.is_st() || full.is_mm() {
         return Some(57);
     }
@@ -215,6 +219,7 @@ fn flags_of(instruction: &Instruction, kind: Kind, branch: Branch) -> InstrFlags
     set(instruction.is_stack_instruction(), InstrFlags::STACK);
     let repeated = instruction.has_rep_prefix() || instruction.has_repne_prefix();
     set(kind == Kind::String && repeated, InstrFlags::REP);
+    // An exchange with memory locks without a prefix (Intel SDM 2, XCHG).
     let exchanges_memory = instruction.mnemonic() == Mnemonic::Xchg
         && (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
     set(instruction.has_lock_prefix() || exchanges_memory, InstrFlags::LOCKED);
@@ -270,10 +275,12 @@ fn is_serializing(mnemonic: Mnemonic) -> bool {
 }
 
 fn kind_of(instruction: &Instruction) -> Kind {
+    // This comes first: a `mov` to a control register has the mnemonic of every other `mov`.
     if writes_control_register(instruction) {
         return Kind::System;
     }
     static BY_CODE: OnceLock<Vec<Kind>> = OnceLock::new();
+    // Kinds follow from names, whose text is costly to make: it is made once for each code.
     let table = BY_CODE.get_or_init(|| Code::values().map(kind_of_code).collect());
     table[instruction.code() as usize]
 }
@@ -347,6 +354,8 @@ fn floating_or_vector(code: Code, name: &str) -> Option<Kind> {
         return None;
     }
     let stem = name.strip_prefix('v').unwrap_or(name);
+    // Instructions of integers begin with `p`: without that, `pabsd` would look like a scalar
+    // double.
     let fp = ["ps", "pd", "ss", "sd", "ph", "sh"]
         .iter()
         .any(|suffix| stem.ends_with(suffix) && !stem.starts_with('p'));

@@ -233,6 +233,7 @@ impl Check<'_> {
         let tables = self.within(&section.tables, 1, MAX_TABLES, "tables")?;
         let (shortest_history, longest_history) =
             self.histories(tables, &section.shortest_history, &section.longest_history)?;
+        // 0 leaves the loop predictor out; `table` would refuse it as a size.
         let loops = *section.loop_entries.get_ref();
         Ok(TageSpec {
             base_entries: self.power_of_two(&section.base_entries, "entries")?,
@@ -246,6 +247,8 @@ impl Check<'_> {
     }
 
     fn perceptron(&self, section: &PerceptronSection) -> Result<PerceptronSpec, InputError> {
+        // The first table goes by the address alone: a perceptron needs one more to have any
+        // history.
         let tables = self.within(&section.tables, 2, MAX_TABLES, "tables")?;
         let (shortest_history, longest_history) =
             self.histories(tables - 1, &section.shortest_history, &section.longest_history)?;
@@ -269,6 +272,7 @@ impl Check<'_> {
     fn btb(&self, section: &BtbSection) -> Result<BtbSpec, InputError> {
         let ways = self.within(&section.ways, 1, 64, "ways")?;
         let entries = self.within(&section.entries, ways, 1 << 20, "entries")?;
+        // The set is chosen by bits of the address; the number of ways is free.
         if entries % ways != 0 || !(entries / ways).is_power_of_two() {
             let message = format!(
                 "{entries} entries in {ways} ways are {} sets, expected a power of two",
@@ -296,6 +300,9 @@ impl Check<'_> {
     ) -> Result<(usize, usize), InputError> {
         let first = self.within(shortest, 1, MAX_HISTORY, "branches")?;
         let last = self.within(longest, 1, MAX_HISTORY, "branches")?;
+        // `geometric` makes each length greater than the one before. With less room, the last would
+        // exceed `longest_history`, and possibly `MAX_HISTORY`. The condition is a sum because a
+        // difference could be below zero.
         if last + 1 < first + tables {
             let message = format!(
                 "{last} branches, expected at least {}: {tables} tables, each with a longer \
@@ -320,6 +327,7 @@ impl Check<'_> {
             let message = "fetch ahead of dispatch is for out-of-order cores only: expected 0";
             return Err(self.fail(&file.queue, message));
         }
+        // A queue that looks up no line in a cycle would never get any.
         let least = usize::from(queue > 0);
         Ok(FetchSpec {
             queue,

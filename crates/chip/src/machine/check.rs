@@ -21,9 +21,13 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
     if *file.schema.get_ref() != 1 {
         return Err(check.fail(&file.schema, "this halfwink reads machine schema 1"));
     }
+    // A decimal number of GHz is not exact in binary: rounded, the product is the whole number of
+    // hertz that was written.
     let hz = check.positive(&file.chip.clock_ghz, "a clock")? * 1e9;
     let clock = Clock::from_hz(hz.round() as u64)
         .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
+    // These come first: energies of memory follow from the device, and fetch must fit into the
+    // core's refill.
     let (memory, core) = (check.memory(&file.memory)?, check.core(&file.core)?);
     let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power, &memory)?);
     let machine = Machine {
@@ -104,6 +108,8 @@ impl Check<'_> {
             return Err(self.fail(size, format!("\"{text}\" is no size; {expected}")));
         };
         let ways_count = self.within(ways, 1, 64, "ways")?;
+        // Both divisions round down; multiplying back finds a size that is not a whole number of
+        // sets.
         let way_bytes = bytes / ways_count as u64;
         let sets = way_bytes / LINE_BYTES;
         let whole = sets * LINE_BYTES * ways_count as u64 == bytes;
@@ -144,6 +150,8 @@ impl Check<'_> {
 
     fn bank_latency(&self, section: &L2Section, clock: Clock) -> Result<Cycle, InputError> {
         let whole = self.l2_latency(&section.latency_ns, clock)?;
+        // A file may write 0 for a bank that takes as long as the whole
+        // (machines/ultrasparc-os.toml).
         let given = section.bank_ns.as_ref().filter(|bank| *bank.get_ref() != 0.0);
         let Some(bank) = given else { return Ok(whole) };
         let cycles = self.l2_latency(bank, clock)?;
@@ -158,6 +166,7 @@ impl Check<'_> {
     fn gating(&self, section: &Spanned<Gating>) -> Result<Gating, InputError> {
         let gating = section.get_ref();
         let shares = [gating.leakage_reduction, gating.retention_overhead];
+        // A reduction of 0 would have no break-even time: `Gating::break_even` divides by it.
         if shares.iter().any(|share| !(0.0..=1.0).contains(share)) || shares[0] == 0.0 {
             return Err(self.fail(section, "gating shares must be 0 to 1, the reduction above 0"));
         }
@@ -193,6 +202,8 @@ impl Check<'_> {
     fn dvfs(&self, section: &Spanned<DvfsSpec>) -> Result<DvfsSpec, InputError> {
         let dvfs = section.get_ref();
         let voltages = dvfs.frequencies.iter().map(|&f| dvfs.voltage(f));
+        // Points are shares of the full frequency, so the first is 1. A steep slope could leave no
+        // voltage at the last one.
         let sound = dvfs.frequencies.first() == Some(&1.0)
             && dvfs.frequencies.windows(2).all(|pair| pair[1] < pair[0])
             && dvfs.frequencies.iter().all(|&f| f >= 0.01)
@@ -257,6 +268,7 @@ impl Check<'_> {
         }
         Ok(OsSpec {
             cores: file.cores,
+            // The key is required and TOML has no null: an empty name stands for none.
             like: Some(file.like.clone()).filter(|name| !name.is_empty()),
             kind: None,
             switch: file.switch_cycles,

@@ -11,6 +11,7 @@ use super::value::{Check, POWER};
 use super::{Machine, PowerSpec};
 
 /// Names that an idle state can have: those of Linux' tables, and of published proposals.
+// A ledger names its rows by `&'static str`, so names from a file have to be among these.
 const NAMES: [&str; 16] = [
     "poll",
     "c1",
@@ -201,6 +202,8 @@ impl Machine {
     pub fn told_idle_states(&self) -> Option<IdleStates> {
         let us = |us: f64| Time::from_ns(us * 1e3);
         let told = |state: &IdleState| Told {
+            // The kernel's table tells states apart by their times; `Depth` only says which of them
+            // are deeper than a stopped clock.
             depth: if state.is_deep() { Depth::C6 } else { Depth::C1 },
             exit: us(state.exit_us),
             residency: us(state.residency_us),
@@ -231,6 +234,8 @@ impl Machine {
     /// Energy of one round trip to an idle state beside what it takes while it lasts: what a stay
     /// saves against C1 until it breaks even.
     pub(crate) fn rest_wake_energy(&self, state: &IdleState) -> Energy {
+        // Watts times microseconds are microjoules, which are 1e6 pJ each. The difference is above
+        // zero: `impossible_state` refuses a state that takes as much as C1.
         let saved_w = self.power.core.leakage_w - state.core_w();
         Energy::from_pj(saved_w * state.break_even_us() * 1e6)
     }
@@ -276,6 +281,7 @@ impl Check<'_> {
             }
             impossible_state(state, power).map_or(Ok(()), |message| Err(wrong(message)))?;
             known.push(spanned.into_inner());
+            // A ledger has a fixed place for each deep state, and for no more than these.
             let deep = known.iter().filter(|state| state.is_deep()).count();
             if deep > CoreState::DEEP.len() {
                 let most = CoreState::DEEP.len();
@@ -301,6 +307,8 @@ impl Check<'_> {
             let message = "package: expected 1 to 4096 cores that share a part";
             return Err(self.fail(&spanned, message));
         }
+        // Values that are not written pass the comparison below, in which a NaN of the file fails:
+        // no range contains it.
         let [low, high] = package.idle_w.unwrap_or([0.0, 0.0]);
         let tdp_w = package.tdp_w.unwrap_or(f64::MAX);
         if !(0.0..=high).contains(&low) || !(high..).contains(&tdp_w) || tdp_w <= 0.0 {
@@ -326,6 +334,8 @@ fn impossible_state(state: &IdleState, power: &PowerSpec) -> Option<String> {
     }
     let leakage = power.core.leakage_w;
     let [least, most] = state.wakes_us();
+    // All go into sums of `Time`; a second for each is far from overflowing them, and NaN is in no
+    // range.
     let times = [state.exit_us, state.residency_us, least, most, state.break_even_us()];
     if times.iter().any(|us| !(0.0..=1e6).contains(us)) || least > most {
         return Some("expected times of 0 to 1e6 us, and least before most".into());
@@ -336,6 +346,8 @@ fn impossible_state(state: &IdleState, power: &PowerSpec) -> Option<String> {
     match state.core_w {
         Some(_) if !state.is_deep() => Some("takes what power.core says; leave core_w out".into()),
         None if state.is_deep() => Some("missing field `core_w`".into()),
+        // With as much power as C1 a stay would never break even, and a round trip would cost
+        // nothing.
         Some(w) if !(0.0..leakage).contains(&w) => Some(format!(
             "takes {w} W, expected less than power.core.leakage_w, which a core in C1 takes: \
              {leakage} W"

@@ -74,6 +74,8 @@ impl MemorySpec {
         match &self.kind {
             MemoryKind::Dram(spec) => {
                 let t = &spec.device.timing;
+                // The open row is closed, the wanted one is opened and read, and the last beat ends
+                // the burst.
                 Time((t.t_rp + t.t_rcd + t.t_cl + t.burst) * spec.device.clock_ps)
             }
             MemoryKind::Uniform { latency, .. } => *latency,
@@ -92,6 +94,8 @@ impl Owner {
     fn of(section: &MemorySection) -> Owner {
         match section.device.get_ref().as_str() {
             Some("uniform") => Owner::Uniform,
+            // A name that is no device, and anything that is no text, is reported by
+            // `Check::device`.
             _ => Owner::Device,
         }
     }
@@ -109,6 +113,8 @@ impl Owner {
         let MemorySection { drain_at, drain_to, idle_drain, hit_cap, patience, forward, .. } =
             section;
         [
+            // A key of the other kind is refused and not ignored, or it would seem to have an
+            // effect.
             (Owner::Uniform, "latency_ns", latency_ns.is_some()),
             (Owner::Device, "map", map.is_some()),
             (Owner::Device, "hash", hash.is_some()),
@@ -207,6 +213,8 @@ impl Check<'_> {
             rules,
         };
         spec.check().map_err(|error| {
+            // A device that is only named has no keys in the file: the error then points at its
+            // name.
             let own = device.get_ref().is_table();
             let path = match error.key {
                 key if key.starts_with("t_") || key == "burst" => match own {

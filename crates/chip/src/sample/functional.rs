@@ -84,6 +84,7 @@ impl WarmState {
         }
         common.front_end.space = self.space;
         common.predictor.clone_from(&self.predictor);
+        // The pass has counted its branches already; the run counts its own from 0.
         common.predictor.counts = BranchCounts::default();
         Ok(())
     }
@@ -201,6 +202,8 @@ impl Functional {
     pub(crate) fn run(&mut self, id: TemplateId, addresses: &[Address]) -> u64 {
         let repeat = self.is_repeat(id);
         let run = &self.code.playable[id.0 as usize];
+        // Each iteration of a repeated string instruction is a run, but the instruction retires
+        // once: a run that goes on with one does not count it again, as in `FrontEnd::count`.
         self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);
         let instructions = u64::from(run.instrs) - u64::from(repeat);
         let kernel = run.kernel;
@@ -209,6 +212,8 @@ impl Functional {
         for n in footprint.first..footprint.end {
             match self.steps[n as usize] {
                 Step::Fetch(line) => {
+                    // A line is read once while execution stays in it, whatever the number of runs
+                    // there.
                     if self.fetched != line {
                         self.fetched = line;
                         if self.tlb.is_some() {
@@ -263,6 +268,7 @@ impl Functional {
     fn translate(&mut self, virt: u64, span: Span, code: bool, kernel: bool) {
         let (Some(spec), space) = (self.tlb, self.state.space) else { return };
         let page = Page::of(space, virt, span.first, spec.sizes());
+        // An access has at most 255 bytes, so it touches two pages at most.
         let last = page.last(span.first, span.last);
         self.translate_page(page, code, kernel);
         if last != page {
@@ -298,6 +304,8 @@ impl Functional {
 
     fn data_miss(&mut self, line: u64, dirty: u64, kernel: bool) {
         self.counts.caches.l1d_misses[usize::from(kernel)] += 1;
+        // The victim is written back before the second level is read for the line, as in
+        // `Private::data_miss`: the order decides what that level evicts.
         if let Some(victim) = self.state.l1d.insert(line, dirty).filter(|v| v.dirty) {
             self.counts.caches.l2_accesses[usize::from(kernel)] += 1;
             if self.state.l2.touch(victim.line, flag::DIRTY).is_none() {
@@ -327,6 +335,7 @@ impl Functional {
     fn third_level(&mut self, line: u64, dirty: u64, kernel: bool) {
         let (mode, counts) = (usize::from(kernel), &mut self.counts.l3);
         counts.accesses[mode] += 1;
+        // A write-back brings its data along: it is an access, and no miss.
         let reads = u64::from(dirty == 0);
         let Some(l3) = &mut self.state.l3 else {
             counts.misses[mode] += reads;
@@ -358,6 +367,8 @@ fn footprint(
         if uop.new_line {
             let next = run.line_at(uop.offset);
             if line.replace(next) != Some(next) {
+                // The address of a step has the step's index, so that `Step` stays small; steps
+                // that fetch nothing leave a gap.
                 fetches.resize(steps.len(), 0);
                 fetches.push(run.pc.wrapping_add(u64::from(uop.offset)));
                 steps.push(Step::Fetch(next));

@@ -41,6 +41,8 @@ impl Sides {
             Sides::Swapped => !reference.kernel,
             Sides::Page => {
                 let page = reference.line >> (PAGE_SHIFT - LINE_SHIFT);
+                // The topmost bit of a product by 2^64 over the golden ratio depends on all of the
+                // page number: neighbours do not simply alternate.
                 page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
             }
         };
@@ -177,8 +179,10 @@ pub fn replay(
         sampler: Sampler::new(0),
         instructions: [0; 2],
         cycles: 0,
+        // With parts of no instruction, `retire` would add parts for ever.
         part: (stream.instructions[0] + stream.instructions[1]).div_ceil(PARTS).max(1),
     };
+    // The policy begins first: its first rule decides where the warm lines go.
     player.tell(&Event::Begin { ways: setup.geometry.ways as u8 })?;
     for &reference in &stream.warm {
         let reference = setup.sides.of(reference);
@@ -190,6 +194,8 @@ pub fn replay(
     player.cache.take_utility();
     for record in &stream.records {
         player.retire(record.retired)?;
+        // Counts go by true privilege, however the references are divided: variants stay
+        // comparable.
         let mode = usize::from(record.reference().kernel);
         let reference = setup.sides.of(record.reference());
         if record.is_write_back() {
@@ -211,6 +217,7 @@ pub fn replay(
         player.count(mode, record.is_write(), found);
     }
     player.retire(stream.rest)?;
+    // Parts are rounded up, so the last ones may end only with the stream, or behind it.
     player.found.parts.resize(PARTS as usize, player.found.cost);
     Ok(player.found)
 }

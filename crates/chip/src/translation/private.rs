@@ -97,6 +97,7 @@ impl Private {
             }
         }
         if !t.buffers.holds_second(page) {
+            // Nothing has been counted or begun: the access asks again when a walker may be free.
             if !t.has_walker(now) {
                 return t.next_fill(now);
             }
@@ -105,6 +106,8 @@ impl Private {
             refill.level = t.buffers.first_read(page);
             self.read_entries(t, &mut refill, now, latency);
         }
+        // Entries are placed at once, as lines are in caches: until the fill the refill says that
+        // they are still to come.
         t.buffers.use_second(page);
         t.buffers.use_first(page, code);
         let misses = match code {

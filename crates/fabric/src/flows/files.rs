@@ -52,6 +52,7 @@ impl<'a> Words<'a> {
 
     fn parse(&self, word: &str, what: &str, least: f64, most: f64) -> Result<f64, FileError> {
         match word.parse::<f64>() {
+            // Rust reads `nan` and `inf` as numbers; no range contains them.
             Ok(value) if (least..=most).contains(&value) => Ok(value),
             _ => {
                 let message = format!("{what}: found `{word:.60}`, expected {least} to {most}");
@@ -91,6 +92,8 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
             row.get(at).copied().ok_or_else(|| words.wrong(format!("{what} is missing")))
         };
         let end = |at: usize, what: &str| {
+            // Captures have addresses: saying how to number them helps more than the range of
+            // numbers.
             if let Some(address) = row.get(at).filter(|word| word.parse::<IpAddr>().is_ok()) {
                 let step = layout.numbered();
                 let message = format!(
@@ -214,6 +217,7 @@ fn read_coflow(
         let mb = words.parse(mb, "megabytes", 0.0, LARGEST * 1e-6)?;
         let (to, bytes) = (server(rack as u32), 1e6 * mb / f64::from(mappers));
         for &from in senders.iter().filter(|&&from| from != to) {
+            // A share below a byte is no flow.
             if bytes >= 1.0 {
                 traffic.add(Flow { from, to, bytes, after, group }, &[]);
             }

@@ -121,6 +121,7 @@ pub fn play(
     let hosts = setting.hosts;
     let tokens = Tokens::new(TokenParameters {
         scheme: setting.scheme,
+        // One gigabit a second is 125 bytes a microsecond; a fraction of a byte is cut off.
         bytes_per_us: (setting.switch.port_gbps * 1e3 / 8.0) as u32,
         margin: us(hosts.margin_us),
         // Tokens are spent when a packet goes to the card, which takes packets in batches: up to
@@ -133,6 +134,8 @@ pub fn play(
     let (connections, cut) = match setting.transport {
         Transport::Udp => (None, 1),
         Transport::Tcp { algorithm, offload } => {
+            // Without offload each segment is a frame; with it the card cuts as many as fit in one
+            // hand-over, and never none.
             let most = (hosts.processor.offload_bytes / hosts.frame_bytes).max(1) as usize;
             let cut = if offload { most } else { 1 };
             (Some(Connections::new(setting, &times, algorithm)), cut)
@@ -249,6 +252,8 @@ impl World<'_> {
             }
             host.play(slot, to, self.setting.hosts, &self.times, &mut run.counts);
             if let Some(to) = to.map(usize::from) {
+                // A host counts by receiver alone: taken after each sender, its count is that of
+                // the pair.
                 run.delivered[n * count + to] += std::mem::take(&mut run.counts.delivered[to]);
             }
         }

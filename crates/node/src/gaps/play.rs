@@ -75,6 +75,7 @@ fn wake(machine: &Machine, state: usize, rank: f64) -> Time {
 
 /// Number of a gap among all, which draws the same wake-up under every policy.
 fn id(cpu: u32, gap: usize) -> u64 {
+    // A recording of days has fewer than 2^40 gaps, so no two gaps have one number.
     u64::from(cpu) << 40 | gap as u64
 }
 
@@ -122,6 +123,7 @@ pub fn recorded(machine: &Machine, recording: &Recording, kernel: &[usize]) -> O
             let wake = wake(machine, state, rank);
             let spent = machine.states[state].power * length + machine.waking * wake;
             found.judge(&judge, state, (length, rank), spent);
+            // The kernel agrees with itself: the share is comparable with that of policies.
             found.agrees += 1;
             found.energy += spent;
             found.states[state] += length;
@@ -201,6 +203,8 @@ impl Player<'_> {
 
     fn gap(&mut self, gap: &Gap, rank: f64) -> Result<(), RunError> {
         let begin = gap.begin.max(self.ready);
+        // The CPU still woke when the gap began, and work came before it could rest: no policy was
+        // asked.
         if begin >= gap.end {
             self.found.swallowed += 1;
             self.found.latency.record(begin - gap.end);
@@ -227,6 +231,8 @@ impl Player<'_> {
             since = ready + self.machine.tick_work;
             self.found.ticks += 1;
             self.found.energy += self.machine.active * self.machine.tick_work;
+            // The work came while the CPU woke for the tick or served it, and waits for the end of
+            // that.
             if since >= gap.end {
                 self.ready = since;
                 self.found.latency.record(since - gap.end);
@@ -243,6 +249,7 @@ impl Player<'_> {
 
     /// Work comes at `at` for a CPU that rests.
     fn end(&mut self, since: Time, rest: Resting, at: Time, rank: f64) {
+        // An oracle gates and wakes in hindsight: only now is it known how the rest divides.
         if let Some(Hindsight { gate, wake }) = self.governor.end(at) {
             let gated = self.governor.gated();
             self.rested(rest.state, since, gate);

@@ -323,7 +323,7 @@ impl Reader {
             let state = u8::try_from(state).ok()?;
             self.broken += u64::from(open.entered.is_some());
             open.entered = Some((at, state));
-            open.is_awake = false;
+            open.is_awake = false; // It went back to its rest without a task.
             return Some(());
         }
         match open.entered.take() {
@@ -377,7 +377,7 @@ impl Reader {
             self.cpus.all.iter_mut().filter(|(cpu, _)| of.is_none_or(|n| n == u64::from(*cpu)))
         {
             self.broken += u64::from(open.entered.take().is_some());
-            open.has_left = false;
+            open.has_left = false; // Its next exit has no entry because of the loss: it is cut.
         }
     }
 
@@ -436,7 +436,7 @@ impl Reader {
     /// Time since the origin; nothing if it is further from that than is held.
     fn since(&mut self, ns: u64) -> Option<i64> {
         let origin = *self.origin.get_or_insert(ns);
-        let since = i64::try_from(i128::from(ns) - i128::from(origin)).ok()?;
+        let since = i64::try_from(i128::from(ns) - i128::from(origin)).ok()?; // Of either sign.
         let [earliest, latest] = self.span;
         let span = [earliest.min(since), latest.max(since)];
         if span[1].abs_diff(span[0]) >= LONGEST_NS {

@@ -136,6 +136,8 @@ impl Tap {
             self.table.push(Entry { line: token.line, earliest, since: now });
             self.most_entries = self.most_entries.max(self.table.len());
         } else {
+            // Without an entry the core may sleep past this response; in `FirstResponse` it then
+            // wakes when that comes.
             self.overflows += 1;
         }
     }
@@ -177,6 +179,8 @@ impl Tap {
             State::Stalled if self.enabled => {
                 let pays = match known {
                     Some(at) => self.costs.pays(now, at) && at >= self.no_gate_before,
+                    // No bound is known yet: the last level has missed, and memory's estimate is
+                    // still to come.
                     None => self.has_unknown(),
                 };
                 if pays {
@@ -237,6 +241,8 @@ impl Policy for Tap {
                 self.timer = None;
             }
             Event::IdleBegin => {
+                // This is no `Gated`: tokens and responses that still come must not wake a halted
+                // core.
                 self.state = State::Idle;
                 self.pending = Some(Action::Gate);
             }

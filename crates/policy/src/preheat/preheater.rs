@@ -134,6 +134,8 @@ impl Preheater {
             (!coming.has_begun && coming.begin <= now).then_some(service.id)
         };
         loop {
+            // Each search begins anew, since `begin` changes services; it sets `has_begun`, so the
+            // loop ends.
             let due = self.services.iter().find_map(is_due);
             let Some(id) = due else { return };
             self.begin(now, id);
@@ -256,6 +258,7 @@ impl Preheater {
         }
         if !coming.has_begun {
             coming.due = now;
+            // The request is here, so a load would be over its limit before it began.
             if is_ready && self.parameters.late == Late::Skip {
                 coming.has_begun = true;
             } else {
@@ -283,6 +286,7 @@ impl Preheater {
         let Some(began) = service.loading.take() else { return };
         let was_cut = self.parameters.late == Late::Skip
             && service.coming.is_some_and(|coming| coming.has_arrived || coming.due <= now);
+        // A load that was stopped says nothing about how long a whole one takes.
         if !was_cut {
             service.load_time = now.saturating_sub(began);
         }

@@ -167,6 +167,7 @@ impl Progressive {
         for place in 1..self.active {
             let (one, other) = (&active[place], &active[best]);
             let class = |p: &Place| (p.machine.lost, !p.machine.is_on());
+            // Loads for capacities are compared by products, which are exact and need no division.
             let fill =
                 |p: &Place, by: &Place| u64::from(p.machine.load) * u64::from(by.member.holds);
             let is_better = class(one) < class(other)
@@ -205,6 +206,8 @@ impl Progressive {
             if now < since.saturating_add(self.parameters.linger) {
                 break;
             }
+            // The next one has to be spare for a `linger` of its own, so machines are released one
+            // by one.
             self.active -= 1;
             self.quiet = None;
         }
@@ -261,6 +264,7 @@ impl Policy for Progressive {
             (Some(quiet), Some(release)) => Some(quiet.min(release)),
             (quiet, release) => quiet.or(release),
         }
+        // A `linger` without end gives a time that never comes, which is no timer.
         .filter(|&at| at != Time::NEVER)
     }
 

@@ -196,6 +196,8 @@ impl Search {
         for &(core, start_ns) in starts {
             let ramp = self.responses.ramp(rail, core);
             let (whole, weights) = shift(start_ns * 1e-9 / self.responses.step_s);
+            // A delay of whole steps needs no interpolation: one addition for each sample and not
+            // four.
             if weights[1] == 1.0 {
                 let sum = &mut scratch.response[lead + whole..];
                 sum.iter_mut().zip(ramp).for_each(|(s, r)| *s += r);
@@ -215,11 +217,14 @@ impl Search {
         let wave = Triangle::new(&self.network, wake_ns, 0.0);
         let step_s = self.responses.step_s;
         let end_s = last_start_s + wave.wake_s + self.responses.settle_s;
+        // Behind the end all rails have settled, and the highest droop lies before it.
         let count = ((end_s / step_s) as usize).min(self.responses.samples - 1);
         let [(up, _), (bend, bend_s), (stop, stop_s)] = wave.ramps();
         let lead = self.responses.lead;
         let shifted = |delay_s: f64, slope: f64| {
             let (whole, weights) = shift(delay_s / step_s);
+            // `lead` is as many zeros as the longest wake-up has steps, and four more: a ramp that
+            // begins late reads zeros before its start without a test for each sample.
             let from = lead - whole - 2;
             let taps: [&[f64]; 4] =
                 [3, 2, 1, 0].map(|tap| &scratch.response[from + tap..from + tap + count]);
@@ -251,6 +256,8 @@ impl Search {
         if slowest_v > limit_v {
             return Err(slowest_v);
         }
+        // Droop does not fall steadily with longer wake-ups, as rails ring: from above, the first
+        // unsafe one ends the range in which all longer ones are safe.
         let mut unsafe_ns = loop {
             if safe <= floor_ns {
                 return Ok(floor_ns);
@@ -326,6 +333,7 @@ fn shift(steps: f64) -> (usize, [f64; 4]) {
 
 /// The highest value, on a parabola through the highest sample and its neighbours.
 fn crest(droop: &[f64]) -> f64 {
+    // Eight maxima side by side do not wait for one another, so the compiler can use vectors.
     let mut lanes = [0.0f64; 8];
     let chunks = droop.chunks_exact(8);
     let rest = chunks.remainder().iter().fold(0.0f64, |m, &v| m.max(v));
@@ -341,6 +349,7 @@ fn crest(droop: &[f64]) -> f64 {
     }
     let (before, after) = (droop[at - 1], droop[at + 1]);
     let bend = before - 2.0 * highest + after;
+    // Only a parabola that opens downwards has a highest point.
     if bend < 0.0 {
         highest - (after - before) * (after - before) / (8.0 * bend)
     } else {

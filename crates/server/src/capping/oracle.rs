@@ -12,6 +12,8 @@ use super::{run, Budget, Capping, Rule, Sampler, Stop};
 
 const GOAL: Goal = Goal { relative: 0.05, confidence: 0.95 };
 
+// This is the order of events of one time in `server.rs`, too:
+// `simultaneous_events_equal_oracle_order` compares both.
 const FINISH: Class = Class(0);
 const ARRIVE: Class = Class(1);
 const EPOCH: Class = Class(2);
@@ -104,6 +106,8 @@ impl Slow<'_> {
                 self.begin(now, server);
             }
             Event::Finish { server, core, plan } => {
+                // The queue cannot drop events: a finish that was planned at an earlier pace is
+                // passed over.
                 if let Some(job) = self.machines[server].cores[core].filter(|job| job.plan == plan)
                 {
                     self.machines[server].cores[core] = None;

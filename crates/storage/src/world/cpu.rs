@@ -271,6 +271,8 @@ impl Cpu {
 
     /// Closes both accounts at this time; they count from here.
     pub(super) fn close(&mut self, now: u64) -> ([u64; Stage::ALL.len()], [u64; 4]) {
+        // Entering the stage it is in adds the time until now to the account, and changes nothing
+        // else.
         self.enter(now, self.stage);
         let (state, since, times) = &mut self.metered;
         times[*state as usize] += now - *since;

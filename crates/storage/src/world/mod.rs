@@ -289,6 +289,8 @@ pub fn play(
         let (lane, due) = world.lanes.first();
         if due > MOST_PS {
             world.verify()?;
+            // A lane without an event has the largest time: nothing is left to happen then, and
+            // more time would not help.
             let message = if due < u64::MAX {
                 "an hour of simulated time is over; ask for fewer I/Os, or for a shorter \
                  `faults.timeout_ms`"
@@ -302,6 +304,8 @@ pub fn play(
         if let Some(error) = world.failed.take() {
             return Err(error);
         }
+        // An event may complete several I/Os, so counting begins after the one that passes the
+        // mark.
         if warm_up.is_some_and(|first| world.completed >= first) {
             warm_up = None;
             world.count_from(now);
@@ -415,10 +419,12 @@ impl<'a, 'b> World<'a, 'b> {
             let of = (u64::from(issuer), u64::from(setting.issuers));
             let due = source.first(self.costs.submit, of);
             let it = &mut self.cpus[usize::from(cpu)];
+            // `ready` is a stack: in reverse, the first I/O is issued first.
             it.ready.extend((first..first + depth).rev());
             (it.source, it.may_issue) = (source, due);
             self.lanes.set(usize::from(cpu), due);
         }
+        // Only now is the number of I/Os known that the device may lose or delay.
         self.fate = setting.machine.spec().faults.of(setting.seed, self.begun.len());
         // Policies that poll are asked how CPUs wait before anything happens.
         for cpu in 0..self.cpus.len() {
@@ -456,6 +462,7 @@ impl<'a, 'b> World<'a, 'b> {
         if jitter == 0.0 {
             return submit;
         }
+        // Divided by 2^32, so that the share is below 1.
         let even = f64::from(self.random.next_u32()) / 4_294_967_296.0;
         (submit as f64 * (1.0 + jitter * (2.0 * even - 1.0))) as u64
     }
@@ -485,6 +492,8 @@ impl<'a, 'b> World<'a, 'b> {
     }
 
     fn unlock(&mut self, now: u64, lock: usize) {
+        // The lock calls back while it is borrowed, so the fields that it needs are borrowed one by
+        // one.
         let (cpus, lanes) = (&mut self.cpus, &mut self.lanes);
         self.locks[lock].release(&self.distances, &mut self.favours, |grant| {
             let cpu = usize::from(grant.wanted.cpu);
@@ -521,6 +530,8 @@ impl<'a, 'b> World<'a, 'b> {
         } else {
             it.ready.push(ready);
         }
+        // The issuer that completes its own I/O runs already and finds it at its next choice of
+        // work.
         if is_own {
             return;
         }

@@ -236,6 +236,7 @@ impl ToyJob {
             let service = Time::from_ns(SERVICE_NS * exponential(&mut services));
             spent[0] += service;
             free += service;
+            // Requests are served in order, so this one is done when the machine is free again.
             latency.record(free - now);
             if pieces.is_due(n + 1) {
                 pieces.end(n + 1, free, energy(spent));

@@ -159,6 +159,7 @@ struct Exporter<'a> {
 
 impl Exporter<'_> {
     fn full(&self) -> bool {
+        // The instruction that is held back is written by `finish`, so it counts already.
         let held = u64::from(self.held.is_some());
         let count: u64 = self.done.instructions.iter().sum();
         self.options.limit.is_some_and(|limit| count + held >= limit)
@@ -274,6 +275,7 @@ impl Exporter<'_> {
                 if self.options.kernel {
                     self.tell()?;
                 }
+                // A return to user code ends every kernel entry that is open, nested ones included.
                 for _ in 0..std::mem::take(&mut self.inside).len() {
                     self.mark(marker::HARDWARE_CONTEXT_RETURN, 1)?;
                 }
@@ -373,10 +375,13 @@ impl Exporter<'_> {
         let Some(bytes) = self.code.get(held.block as usize) else { return Ok(()) };
         let from = usize::from(held.instr.offset);
         let bytes = &bytes[from..from + usize::from(held.instr.len)];
+        // Readers keep the bytes of an address until others come, as where processes share
+        // addresses.
         if self.encodings.get(&held.pc).is_some_and(|known| known == bytes) {
             return Ok(());
         }
         self.encodings.insert(held.pc, bytes.to_vec());
+        // An entry has room for 8 bytes; longer instructions take two.
         for part in bytes.chunks(8) {
             let mut value = [0; 8];
             value[..part.len()].copy_from_slice(part);

@@ -95,6 +95,8 @@ impl Cpu {
         let before = self.kernel.replace(kernel);
         match (before, kernel) {
             (Some(false), true) => {
+                // The kernel starts at its entry: whatever frames it left there last time are gone
+                // (`Windows::leave`).
                 self.frames[1] = Frames::default();
                 self.windows.enter().then_some(Handler::EntrySpill)
             }
@@ -125,6 +127,8 @@ impl Cpu {
         if self.kernel != Some(true) {
             return [0; 2];
         }
+        // Calls and returns that are due belong to the thread that goes; all of its windows are
+        // written.
         self.frames = [Frames::default(); 2];
         self.windows.flush()
     }
@@ -142,12 +146,15 @@ impl Cpu {
         let block = program.block(template.block);
         let code = &program.instrs_of(block)[..usize::from(template.executed)];
         let mut data = program.sites_of(template).iter().zip(addresses).peekable();
+        // The end of an interrupt inside the kernel gives back the window that `interrupted` took.
         if block.kernel && std::mem::take(&mut self.returns) && !code.is_empty() {
             self.operation(Operation::Restore, true, 0, taken);
         }
         for (index, instr) in code.iter().enumerate() {
             let index = index as u16;
             if !block.kernel {
+                // An x86 instruction may lie in two pages, one of SPARC does not: the page of its
+                // last byte counts.
                 let page = block.end_of(instr).wrapping_sub(1) / model.tlb.page_bytes;
                 self.fetch(page, tsb, index, taken);
             }
@@ -189,6 +196,8 @@ impl Cpu {
                     take(Trap::CleanWindow, Handler::CleanWindow);
                 }
             }
+            // The guard executes the restore in any case; it is true if the window had to be
+            // filled.
             Operation::Restore if self.windows.restore() => {
                 let fill = if kernel { Handler::KernelFill } else { Handler::UserFill };
                 take(Trap::WindowFill, fill);
@@ -226,6 +235,7 @@ impl Cpu {
                 let handler = if tsb.access(page) { Handler::DataHit } else { Handler::DataMiss };
                 taken.push(Taken { instr, trap, handler });
             }
+        // Entries of the kernel's image are locked in the TLBs and never miss.
         } else if address <= u64::MAX - model.tlb.kernel_image_bytes {
             let page = (KERNEL_SPACE, address / model.tlb.kernel_page_bytes);
             if !self.kernel_data.access(page) {

@@ -361,8 +361,8 @@ impl Prepared for ChipJob {
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let mut machine = self.joint.adapted(self.machine.machine.clone());
-        machine.os.one_memory = self.memory == Memory::One;
-        machine.faults.seed = self.seed;
+        machine.os.one_memory = self.memory == Memory::One; // Jobs say it, and no file does.
+        machine.faults.seed = self.seed; // Files describe faults; jobs draw them.
         let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
         Ok(self.tables(&machine, frequency, &result))
     }
@@ -399,10 +399,10 @@ impl ChipJob {
     ) -> Result<(f64, Machine, RunResult), StudyError> {
         let full = self.play(machine, &[], control, logs)?;
         let again = |machine: &Machine, calls: &[CallProfile]| {
-            logs.begin_again();
+            logs.begin_again(); // Fresh policies need a header of their own.
             self.play(machine, calls, control, logs)
         };
-        let points = &machine.dvfs.frequencies;
+        let points = &machine.dvfs.frequencies; // They fall: `rfind` finds the slowest.
         match self.joint.plan().1 {
             Plan::Once => Ok((1.0, machine.clone(), full)),
             Plan::Profiled => {
@@ -410,7 +410,7 @@ impl ChipJob {
                 Ok((1.0, machine.clone(), again(machine, &calls)?))
             }
             Plan::LeastEnergyDelay => {
-                let mut best = (1.0, machine.clone(), full);
+                let mut best = (1.0, machine.clone(), full); // The first point is full speed.
                 for &share in &points[1..] {
                     let slower = machine.clone().at_frequency(share);
                     let result = again(&slower, &[])?;
@@ -421,7 +421,7 @@ impl ChipJob {
                 Ok(best)
             }
             Plan::BoundedSlowdown => {
-                let bound = running_share(&full);
+                let bound = running_share(&full); // Only this share stretches at a lower clock.
                 let max_slowdown = self.joint.plan().0.number("max_slowdown");
                 let allowed = |share: f64| bound * (1.0 / share - 1.0) <= max_slowdown;
                 match points.iter().rfind(|&&share| share < 1.0 && allowed(share)) {
@@ -488,7 +488,7 @@ impl ChipJob {
         let policy = |core: usize| logs.gating(core, self.joint.policy(machine, core));
         let moves = self.joint.offload();
         let make = moves.or(meet.then_some((&self.choice, WATCH)));
-        let alone = machine.clone().without_os_cores();
+        let alone = machine.clone().without_os_cores(); // No thread would go to them.
         let machine = if moves.is_some() { machine } else { &alone };
         let offload = make.map(|(choice, make)| {
             move |thread: usize| logs.offload(thread, make(choice, machine.os.switch, calls))
@@ -565,7 +565,7 @@ impl ChipJob {
             ("core_energy_j", core_j.into()),
             ("working_core_energy_j", working_j.into()),
             ("core_energy_j_per_unit", (working_j / units as f64).into()),
-            ("core_power_w", (working_j / run_s).into()),
+            ("core_power_w", (working_j / run_s).into()), // For each: `run_s` is a sum over cores.
             ("latency_p50_us", latency(0.5)),
             ("latency_p90_us", latency(0.9)),
             ("latency_max_us", sums.latency.max().map(us).into()),

@@ -116,6 +116,7 @@ pub struct Fact {
 }
 
 const fn printed_chip(grid: (usize, usize), beta: f64, gamma: f64, delta: f64) -> pdn::PrintedChip {
+    // All chips of the table are printed with this T0 and this exponent.
     let equation = pdn::Equation { t0_ns: 7.9, alpha: 0.5, beta, gamma, delta };
     pdn::PrintedChip { grid, equation }
 }
@@ -344,6 +345,8 @@ impl NetworkInfo {
     ) -> Result<pdn::Case, StudyError> {
         let spec = self.network.spec();
         let (most_ns, longest_ns) = (spec.slots.stagger_ns, spec.wake_up.longest_ns);
+        // Responses are kept for as long as staggers of the description ask for (`Responses::new`):
+        // a longer one would end behind them.
         if !(0.0..=most_ns).contains(&stagger_ns) {
             let message = format!("stagger: {stagger_ns} ns, expected 0 to {most_ns} (slots)");
             return Err(StudyError::Usage(message));

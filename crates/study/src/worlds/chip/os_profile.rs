@@ -60,6 +60,8 @@ impl Library {
         let profile = os_profile(recorded.source.as_mut(), &recorded.warm, &caches)?;
         let model = self.entry_model(PUBLISHED, &[])?.traps;
         let mut traps = Traps::new(task()?.source, model);
+        // This pass counts runs alone: its handlers have lengths, and no lines that a cache could
+        // hold.
         let privileged = run_profile(&mut traps)?;
         let mut found = tables(&profile);
         found.extend([
@@ -84,6 +86,8 @@ impl Library {
             .map(|text| Geometry::parse(text).map_err(StudyError::Usage))
             .collect::<Result<_, _>>()?;
         match shapes[..] {
+            // Tables have names for two levels behind the first (`LEVELS`); shapes are no machine,
+            // in which a value could be set.
             [l1i, l1d, ref unified @ ..] if unified.len() <= 2 && set.is_empty() => {
                 Ok(ProfileCaches { l1i, l1d, unified: unified.to_vec() })
             }
@@ -158,6 +162,7 @@ fn cause(entry: Entry) -> [Value; 3] {
             };
             [kind.into(), u64::from(vector).into(), exception_name(vector).into()]
         }
+        // A number would name a call: 0 is `read`.
         Entry::Unknown => ["unknown".into(), Value::Missing(Kind::Integer), "".into()],
     }
 }
@@ -235,6 +240,8 @@ fn thresholds(profile: &OsProfile) -> Table {
         let (runs, sum) = all.longer_than(threshold);
         table.push(vec![
             threshold.into(),
+            // Both sides add up to the total, since the shorter ones are what the longer ones
+            // leave.
             (invocations - runs).into(),
             runs.into(),
             (instructions - sum).into(),

@@ -234,6 +234,8 @@ impl Tally {
             predictions: self.predictions,
             exact_percent: of(self.exact),
             within_5_percent: of(self.within),
+            // The share is of those that are off: of all of them it would mostly say how many these
+            // are.
             too_short_percent: percent(self.too_short, self.predictions - self.within),
             local_percent: of(self.local),
             decisions: decisions.collect(),
@@ -267,6 +269,7 @@ impl Library {
             let message = format!("workload `{name}`: {cores} cores, expected one trace");
             return Err(StudyError::Usage(message));
         }
+        // Each of the two passes has a source of its own: a source cannot be wound back.
         let source = || Ok::<_, StudyError>(workload.tasks(None)?.remove(0).source);
         let mut prediction = predict(name, KernelRuns::new(source()?), &model)?;
         if prediction.system_calls + prediction.interrupts + prediction.exceptions == 0 {
@@ -308,6 +311,7 @@ fn predict<S: halfwink_trace::Source>(
     };
     let mut total = 0;
     while let Some(run) = runs.next_run()? {
+        // Readings of the recorded machine never look at the site (`Reading::astate`).
         let Some(entry) = entry(&run, 0) else {
             found.unexplained += 1;
             continue;

@@ -109,6 +109,7 @@ impl Sums {
         self.kernel_instructions += core.work.instructions[1];
         self.uops += core.work.uops.iter().sum::<u64>();
         let outstanding = u64::from(core.caches.most_outstanding);
+        // Cores have their most at different times, so that a sum would be of no time.
         self.most_outstanding = self.most_outstanding.max(outstanding);
     }
 
@@ -181,6 +182,7 @@ pub(crate) fn working_energy(result: &RunResult) -> f64 {
 /// Returns whether a component is a core that has work in this run.
 fn is_working(result: &RunResult, name: &str) -> bool {
     let number = name.strip_prefix("core").and_then(|n| n.parse().ok());
+    // The ledger also has cores without work, as `core` with a higher number: they are unused.
     number.is_some_and(|n: usize| n < result.cores.len()) || is_os_core(name)
 }
 
@@ -413,6 +415,7 @@ pub(crate) fn call_profile(result: &RunResult, machine: &Machine) -> Vec<CallPro
         Some(Cause::SystemCall { number }) => Some(CallProfile {
             number,
             calls: call.invocations.iter().sum(),
+            // The time is rounded up to cycles: a call that ran takes one at least.
             cycles: machine.clock.cycle_at_or_after(call.running[0] + call.running[1]),
         }),
         _ => None,

@@ -119,6 +119,7 @@ impl FabricInfo {
     /// If it is shorter than the shortest, or none.
     pub(crate) fn check_day(&self, day_us: f64) -> Result<(), StudyError> {
         let least = self.fabric.spec().switch.shortest_day_us;
+        // A description may have a shortest day of 0, which is none.
         if day_us.is_finite() && day_us > 0.0 && day_us >= least {
             return Ok(());
         }
@@ -175,6 +176,7 @@ impl World for Fabric {
 
     fn machines(&self, library: &Library) -> Vec<Named> {
         let mut names = library.fabrics();
+        // A fabric may describe racks alone, which are for the world `racks`.
         names.retain(|name| library.fabric(name, &[]).is_ok_and(|found| found.hosts().is_ok()));
         Named::described(names, |name| {
             Ok(library.fabric(name, &[])?.fabric.spec().description.clone())
@@ -243,6 +245,7 @@ impl Prepared for FabricJob {
     }
 
     fn work(&self) -> Work {
+        // The number of packets depends on the schedule, which only playing it tells.
         Work { amount: 0, unit: "packets" }
     }
 
@@ -262,6 +265,7 @@ impl Prepared for FabricJob {
             seed: self.seed,
         };
         let policy = logs.circuits(0, self.info.policy(&self.choice)?);
+        // Without circuits there is no schedule to play: a packet switch is a closed form.
         let run = if policy.has_circuits() {
             play(&setting, policy, control)
         } else {

@@ -89,6 +89,7 @@ impl World for Preheat {
                 (name.clone(), format!("requests to {}", of.join(", ")))
             });
             for (name, title) in services.chain(mixes) {
+                // Several machines may have it; the first one stands for all.
                 if list.iter().all(|known| known.name != name) {
                     list.push(Named { name, title });
                 }
@@ -128,6 +129,7 @@ impl World for Preheat {
         };
         let services = info.load(name)?;
         let known = rate.map_or(Some(RATE), |rate| rate.parse().ok());
+        // `nan` and `inf` are numbers to `parse`, and in no range.
         let Some(rate) = known.filter(|rate| (1e-3..=1e6).contains(rate)) else {
             let message = format!(
                 "workload `{}`: expected {name}@100, in requests a second, from 0.001 to 1000000",
@@ -135,6 +137,7 @@ impl World for Preheat {
             );
             return Err(StudyError::Usage(message));
         };
+        // A technique of another world fails here, before anything is played.
         policy(&settings.choice)?;
         let options = &settings.options;
         let lead_us = options.given("lead_us").unwrap_or(info.spec.network.lead_us);
@@ -162,12 +165,14 @@ impl World for Preheat {
         if place.family != Family::Preheat {
             return Err(nobody_at(job, place));
         }
+        // Policies of this world read nothing of a machine, so none is looked up.
         Ok(replayer(policy(&settings.choice)?.0))
     }
 }
 
 impl Prepared for PreheatJob {
     fn identity(&self) -> String {
+        // Options, such as the seed, are in the job's key beside this (`PreparedJob::key`).
         format!("{}@{}\n{}", self.workload, self.traffic.rate, self.info.text)
     }
 
@@ -203,6 +208,7 @@ impl PreheatJob {
         let rows = run.books.named_rows();
         let asleep = rows.filter(|(name, state, ..)| *name == "core0" && state.0 == "asleep");
         let asleep_s: f64 = asleep.map(|(.., row)| row.time.as_s()).sum();
+        // A run without loads has no lines in the mean: 0, and not a division by 0.
         let each = |sum: f64, of: u64| sum / of.max(1) as f64;
         let mut cells = Common {
             unit_of_work: "request",

@@ -92,6 +92,7 @@ impl FabricInfo {
             ("racks.count".to_owned(), more.clone()),
             ("switch.ports".to_owned(), more.clone()),
             ("switch.usable_ports".to_owned(), more),
+            // `Debug` writes a whole number with its point, so that TOML has it as a float.
             ("switch.circuits_per_port".to_owned(), format!("{sharing:?}")),
         ]);
         library.fabric(name, &values)
@@ -174,6 +175,7 @@ impl World for Racks {
         Ok(Box::new(RacksJob {
             workload: job.workload.clone(),
             source,
+            // A described workload puts its own load here (`Source::traffic`), and files have none.
             amount: Amount { load: 1.0, duration: ms("duration_ms"), seed },
             at_most: ms("at_most_ms"),
             choice: settings.choice,
@@ -209,6 +211,7 @@ impl Prepared for RacksJob {
     }
 
     fn work(&self) -> Work {
+        // The number of flows is known only once they were drawn or read.
         Work { amount: 0, unit: "flows" }
     }
 

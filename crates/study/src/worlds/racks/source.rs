@@ -204,6 +204,7 @@ impl Source {
     fn read(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
         let text = text_of(Path::new(name))?;
         let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+        // The matrix is asked for first: `needs` returns servers for it as for a list of flows.
         let (format, parse): (_, fn(&str, &Racks) -> _) = match needs(&text) {
             _ if nodes(&text).is_some() => ("connection matrix of htsim", read_matrix),
             Some(Needs::Racks(_)) => ("coflows", read_coflows),

@@ -141,6 +141,7 @@ impl World for Router {
         let seed = settings.options.number("seed") as u64;
         let router = library.router(&job.machine, &settings.machine)?;
         let (app, profile) = job.workload.split_once('@').unwrap_or((&job.workload, "evaluation"));
+        // From here on `apps` is indexed by this name.
         router.app(app)?;
         Ok(Box::new(RouterJob {
             workload: job.workload.clone(),
@@ -160,6 +161,7 @@ impl World for Router {
         settings: &Settings,
         place: Place,
     ) -> Result<Box<dyn Replayer>, StudyError> {
+        // One policy decides for all cores, so there is one stream.
         if (place.family, place.stream) != (Family::Scaling, 0) {
             return Err(nobody_at(job, place));
         }
@@ -177,6 +179,7 @@ impl RouterJob {
 
 impl Prepared for RouterJob {
     fn identity(&self) -> String {
+        // The seed is an option, and as such in the job's key beside this (`PreparedJob::key`).
         format!("{}\n{}", self.workload, self.router.text)
     }
 
@@ -185,6 +188,7 @@ impl Prepared for RouterJob {
         let full_pps = 1e6 * self.router.model.rate_mpps(app, self.router.model.fastest());
         let profile = self.traffic().profile;
         let mean = profile.loads.iter().sum::<f64>() / profile.loads.len().max(1) as f64;
+        // This is the expected number, for showing progress: packets are drawn at random.
         let packets = mean * full_pps * profile.length().as_s();
         Work { amount: packets.round() as u64, unit: "packets" }
     }
@@ -225,6 +229,8 @@ impl Prepared for RouterJob {
             run.received.into(),
             cores.into(),
             (100.0 * run.lost as f64 / run.received.max(1) as f64).into(),
+            // Packets that were lost are no work: with all that came, losing more would look like
+            // saving.
             (1e6 * run.energy_j() / run.forwarded.max(1) as f64).into(),
             run.forwarded_mpps().into(),
             run.power_w().into(),

@@ -246,6 +246,7 @@ impl World for Server {
 fn options(values: &Values, load: &ServerLoad, per_s: f64) -> Options {
     let seed = values.number("seed") as u64;
     let requests = values.given("requests").map(|n| n as u64);
+    // A fleet is simulated without estimates, so it could never reach an accuracy.
     let accuracy = values.given("accuracy").filter(|_| values.given("servers").is_none());
     let goal = accuracy.map(|relative| Goal { relative, confidence: 0.95 });
     // Without arrivals no number of requests is ever reached: the run ends by time.
@@ -331,6 +332,7 @@ impl Prepared for ServerJob {
             let run =
                 simulate_fleet(model, service, &self.read.arrivals, &make, fleet, self.options)
                     .map_err(|error| failed(&error, self.options.seed))?;
+            // A fleet keeps no books and no pieces: both tables stay empty.
             let view = RunView::of_fleet(&run, model.set(), servers);
             return Ok(vec![
                 ("run", self.run_table(&view, None)),
@@ -360,6 +362,7 @@ impl ServerJob {
         let at = |quantile: f64| us(tally.latency.quantile(quantile));
         let done: u64 = tally.finished.iter().sum();
         let energy_j = run.machines.iter().map(|m| m.energy_j).sum::<f64>();
+        // A server without arrivals has left nothing undone.
         let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
         let waited_ps: u128 = tally.waited_ps.iter().sum();
         let mut cells = Common {

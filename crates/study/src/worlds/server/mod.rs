@@ -62,6 +62,8 @@ impl Library {
             let input = self.described(&path, values, MOVED)?;
             let files = distributions(self.descriptions(), &input)?;
             let model = parse(self.descriptions(), &input)?;
+            // Distributions are files of their own: a kept server is read again once one of them
+            // changes.
             Ok((files, ServerInfo { name: name.to_owned(), model, text: input.text }))
         })
     }
@@ -93,6 +95,7 @@ impl Cell {
 
 /// Runs all cells on all host cores; results in their order.
 fn run_all(cells: &[Cell]) -> Result<Vec<Run>, StudyError> {
+    // Results have the order of the cells, so that tables do not depend on which thread was faster.
     parallel(cells, Cell::run).into_iter().collect()
 }
 
@@ -101,6 +104,7 @@ fn failed(error: &RunError, seed: u64) -> StudyError {
         RunError::Interrupted(_) => StudyError::Interrupted,
         RunError::Arrivals(_) => StudyError::Usage(error.to_string()),
         RunError::Misled(_) | RunError::Imbalance(_) => {
+            // With the seed the run that failed can be played again.
             StudyError::Model(format!("{error} (seed {seed})"))
         }
     }
@@ -164,6 +168,7 @@ impl ServerInfo {
     fn with(&self, change: impl FnOnce(&mut Spec)) -> Result<Model, StudyError> {
         let mut spec = self.model.spec().clone();
         change(&mut spec);
+        // The values are checked anew, since a study may combine ones that exclude each other.
         Model::new(spec).map_err(|error| StudyError::Usage(format!("{}: {error}", self.name)))
     }
 
@@ -274,6 +279,7 @@ impl RunView<'_> {
 
     /// Returns the share of the time of all machines in which they were lost.
     fn lost_pct(&self) -> f64 {
+        // States are on, going down, asleep, waking, lost (`MachineUse::state_s`).
         let lost_s: f64 = self.machines.iter().map(|machine| machine.state_s[4]).sum();
         100.0 * lost_s / self.duration_s / self.servers / self.machines.len() as f64
     }

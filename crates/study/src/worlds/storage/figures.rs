@@ -64,6 +64,7 @@ impl Library {
     pub fn storage_experiments(&self, set: &[(String, String)]) -> Result<Tables, StudyError> {
         let machines = MACHINES.iter().map(|name| self.storage(name, set));
         let bench = Bench { machines: machines.collect::<Result<_, _>>()? };
+        // These come first: peaks and steps are taken from them.
         let (rates, sockets) = (bench.rates()?, bench.sockets()?);
         let peaks = bench.peaks(&rates, &sockets)?;
         Ok(vec![
@@ -204,6 +205,7 @@ impl Bench {
                 let load = Load { issuers: *issuers, ..load() };
                 let run = info.play(choice, &load, &RunControl::new())?;
                 let mut row: Vec<Value> = vec![(*policy).into()];
+                // The first column is the seed, which is the same in all rows.
                 row.extend(info.own(&run, &load).into_iter().skip(1));
                 Ok(row)
             });
@@ -284,6 +286,7 @@ const COST: [Head; 1] = [real("driver_us_per_io")];
 /// Which CPU of which socket issues last, and what it changed.
 fn step(issuers: u64, cores: u16, iops: f64, before: &mut Option<f64>) -> [Value; 5] {
     let cores = u64::from(cores);
+    // With one issuer a new machine or policy begins, and the row before is of another one.
     let change = before.filter(|_| issuers > 1).map(|before| 100.0 * (iops / before - 1.0));
     *before = Some(iops);
     let (socket, place) = ((issuers - 1) / cores + 1, (issuers - 1) % cores + 1);

@@ -151,6 +151,8 @@ impl Load {
             Issues::Open { .. } => 0,
         };
         let depth = own.issues.iter().map(depth).max().unwrap_or_default();
+        // The file says which CPUs issue and how fast; options of the generated load must not
+        // change that.
         Load { first: 0, depth, rate: None, warm_up, ios, ..load }
     }
 }
@@ -254,6 +256,7 @@ impl StorageInfo {
             (100.0 * hears / seconds).into(),
             (run.interrupts[0] as f64 / completed).into(),
             (run.interrupts[1] as f64 / completed).into(),
+            // By their places in `Run::locks`: the request queue is 0 and the map 2.
             crossings(0).into(),
             crossings(2).into(),
             (run.books.energy_where(|_| true).as_j() / seconds).into(),
@@ -327,6 +330,7 @@ impl World for Storage {
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
         let mut info = library.storage(&job.machine, &settings.machine)?;
+        // A technique of another world fails here, before a file is read.
         info.policy(&settings.choice)?;
         let cpus = info.machine.spec().topology.cpus();
         let (load, own) = match job.workload.split_once('@') {
@@ -338,6 +342,7 @@ impl World for Storage {
                 if let Some(us) = own.traced_us().filter(|_| !is_said) {
                     // A traced latency is from issue to completion: the way over PCIe is in it.
                     let more = [(LATENCY, us), ("device.pcie_us", 0.0)];
+                    // `Debug` writes a whole number with its point, so that TOML has it as a float.
                     let more = more.map(|(path, us)| (path.to_owned(), format!("{us:?}")));
                     info =
                         library.storage(&job.machine, &[&settings.machine[..], &more].concat())?;
@@ -346,6 +351,8 @@ impl World for Storage {
             }
             _ => (Load::of(issuers(&job.workload)?, &settings.options), None),
         };
+        // The sum is in 32 bits: a workload may name up to 65,535 issuers, and with the first it
+        // would overflow 16.
         if u32::from(load.first) + u32::from(load.issuers) > u32::from(cpus) {
             let message = format!("workload `{}`: {} has {cpus} CPUs", job.workload, job.machine);
             return Err(StudyError::Usage(message));

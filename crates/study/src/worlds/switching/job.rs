@@ -130,6 +130,7 @@ impl World for Switching {
         place: Place,
     ) -> Result<Box<dyn Replayer>, StudyError> {
         let found = SwitchingJob::find(library, job, settings)?;
+        // Streams of a log have the numbers of cores, as `logged` gives them.
         let core = found.policies()?.into_iter().nth(place.stream as usize);
         match (place.family, core) {
             (Family::Offload, Some(core)) => Ok(replayer(core.offload)),
@@ -158,6 +159,7 @@ impl SwitchingJob {
             let message = format!("{}: no kernel of core switching", settings.choice);
             return Err(StudyError::Usage(message));
         };
+        // This comes behind values that were set, so that the technique decides.
         values.extend(power_down(&settings.choice));
         let info = library.switching(model, &values)?;
         let spec = info.model.spec();
@@ -206,6 +208,7 @@ impl SwitchingJob {
             let up_w = kind.up_w.unwrap_or(kind.active_w);
             Some(if never { up_w } else { kind.idle_w })
         };
+        // The sum is none if the watts of one core are unknown: without them it would be too low.
         here.app.iter().chain(&here.os).map(watts).sum()
     }
 
