@@ -110,6 +110,7 @@ fn has_token(value: &[u8], token: &str) -> bool {
 
 /// A length: digits and nothing else.
 pub(super) fn length(value: &[u8]) -> Option<u64> {
+    // `parse` alone would take a plus sign, too. Eighteen digits cannot overflow 64 bits.
     let digits = !value.is_empty() && value.len() < 19 && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
@@ -185,6 +186,9 @@ impl<'a> Seen<'a> {
     }
 
     fn request_framing(&self, is_1_1: bool) -> Result<Framing, Refused> {
+        // A machine could follow the other field, or another coding, and take a part of the body
+        // for the next request (RFC 9112, sections 6.1 and 6.3). A coding below `chunked` still has
+        // an end and is merely unknown: 501.
         if self.codings > 0 {
             return match () {
                 () if self.lengths > 0 => refuse(400, "both length and transfer coding"),
@@ -223,6 +227,8 @@ pub fn request(
         Ok(httparse::Status::Partial) => return part(input, limits).map(|()| None),
         Err(httparse::Error::TooManyHeaders) => return refuse(431, "too many fields"),
         Err(httparse::Error::Version) => return version(input),
+        // The limits come first: a head that is too long is answered by 414 or 431, whatever else
+        // is wrong.
         Err(_) => return part(input, limits).and(refuse(400, "syntax")),
     };
     let (Some(method), Some(path)) = (parsed.method, parsed.path) else {
@@ -247,9 +253,12 @@ pub fn request(
     }
     let (target, host) = target(method, path, is_1_1, &seen)?;
     let framing = seen.request_framing(is_1_1)?;
+    // RFC 9110, section 10.1.1, allows 417 for every expectation but 100-continue.
     if seen.expects_more {
         return refuse(417, "expectation");
     }
+    // The field has no meaning in a request of HTTP/1.0 (RFC 9110, section 7.8), and is dropped
+    // there.
     if is_1_1 && seen.upgrades && seen.protocol {
         return refuse(426, "another protocol, which mode = \"tcp\" passes on");
     }
@@ -257,6 +266,8 @@ pub fn request(
         return refuse(413, "body too long");
     }
     let mut writer = Writer::begin(method, target, host, client, out);
+    // Fields that `Connection` names end here (RFC 9110, section 7.6.1). The search is repeated for
+    // each field, but needs no memory, and only runs if a field is named at all.
     let nominating = |name: &str| {
         let mut all = parsed.headers.iter();
         all.any(|h| field(h.name.as_bytes()) == Field::Connection && has_token(h.value, name))
@@ -272,6 +283,7 @@ pub fn request(
         framing,
         is_1_1,
         keep_alive: !seen.close && (is_1_1 || seen.keep_alive),
+        // In HTTP/1.0 the expectation has to be ignored (RFC 9110, section 10.1.1).
         expects: seen.expects && is_1_1,
         idempotent: is_idempotent(method),
         is_head: method == "HEAD",
@@ -319,6 +331,7 @@ fn target<'a>(
     if method == "CONNECT" || method == "TRACE" {
         return refuse(501, "method");
     }
+    // RFC 9112, section 3.2, demands 400 for both.
     if seen.hosts > 1 || (is_1_1 && seen.hosts == 0) {
         return refuse(400, "host");
     }
@@ -328,6 +341,7 @@ fn target<'a>(
     if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
         return refuse(400, "target");
     }
+    // Only OPTIONS has the asterisk form (RFC 9112, section 3.2.4).
     if path.starts_with('/') || (path == "*" && method == "OPTIONS") {
         return Ok((path.as_bytes(), seen.host));
     }
@@ -378,6 +392,8 @@ impl<'a> Writer<'a> {
             }
             Field::Via => &mut self.via,
             Field::XForwardedFor if self.client.headers.trust => &mut self.before,
+            // `begin` has written the host, and `end` writes framing and forwarding anew. The rest
+            // belongs to the client's connection, or is the word of a client that is not trusted.
             _ => return,
         };
         put(list, &[value, b", "]);
@@ -399,6 +415,7 @@ impl<'a> Writer<'a> {
             }
         }
         if headers.forwarded && !headers.trust {
+            // RFC 7239, section 6: an IPv6 address stands in brackets, and thus in quotes.
             let quote: &[u8] = if address.contains(':') { b"\"[" } else { b"" };
             let unquote: &[u8] = if address.contains(':') { b"]\"" } else { b"" };
             put(out, &[b"Forwarded: for=", quote, address.as_bytes(), unquote, b";proto=", scheme]);
@@ -450,6 +467,8 @@ pub fn response(
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let mut parser = httparse::ParserConfig::default();
+    // RFC 9112, section 5.1: a proxy removes this space from a response, but rejects it in a
+    // request.
     parser.allow_spaces_after_header_name_in_responses(true);
     let read = match parser.parse_response_with_uninit_headers(&mut parsed, input, &mut fields) {
         Ok(httparse::Status::Complete(read)) => read,
@@ -466,6 +485,7 @@ pub fn response(
     }
     let bodiless = is_head || status < 200 || status == 204 || status == 304;
     let framing = match (seen.codings, seen.lengths, seen.length) {
+        // Such a response ends with its head, whatever its fields say (RFC 9112, section 6.3).
         _ if bodiless => Framing::None,
         (0, 0, _) => Framing::Close,
         (0, 1, Some(length)) => Framing::Length(length),
@@ -489,6 +509,8 @@ pub fn response(
     };
     for header in parsed.headers.iter() {
         let kind = field(header.name.as_bytes());
+        // Here the length is that of the content which GET would get (RFC 9110, section 8.6): it
+        // frames nothing, and the client is to see it.
         let length_of_none = kind == Field::ContentLength
             && status >= 200
             && (is_head || status == 304)
