@@ -107,6 +107,7 @@ impl State {
     /// A file is missing, cannot be read or says what it may not.
     pub fn read(files: &dyn Files) -> Result<State, Error> {
         let mut names = files.folders("").map_err(|e| Error::io(files.root(), e))?;
+        // These folders of the root are no groups.
         names.retain(|name| !matches!(name.as_str(), "info" | "mon_groups" | "mon_data"));
         names.insert(0, String::new());
         let groups: Vec<Group> =
@@ -184,6 +185,7 @@ fn read_resources(
         // What only monitors has none.
         let Some(text) = read_if(files, &closids)? else { continue };
         let num_closids = text::count(&text, &place(files, &closids))?;
+        // A group takes a class of every resource, so that the scarcest one decides.
         classes = classes.min(num_closids);
         if is_cache(&name) {
             let masks = rest.masks(&name).ok_or_else(|| {
