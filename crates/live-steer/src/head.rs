@@ -171,6 +171,7 @@ impl<'a> Seen<'a> {
                     } else if name.eq_ignore_ascii_case(b"keep-alive") {
                         self.keep_alive = true;
                     } else {
+                        // Fields that it names end at the proxy (RFC 9110, section 7.6.1).
                         self.nominates = true;
                         self.upgrades |= name.eq_ignore_ascii_case(b"upgrade");
                     }
@@ -227,9 +228,7 @@ pub fn request(
         Ok(httparse::Status::Partial) => return part(input, limits).map(|()| None),
         Err(httparse::Error::TooManyHeaders) => return refuse(431, "too many fields"),
         Err(httparse::Error::Version) => return version(input),
-        // The limits come first: a head that is too long is answered by 414 or 431, whatever else
-        // is wrong.
-        Err(_) => return part(input, limits).and(refuse(400, "syntax")),
+        Err(_) => return part(input, limits).and(refuse(400, "syntax")), // Limits come first.
     };
     let (Some(method), Some(path)) = (parsed.method, parsed.path) else {
         return refuse(400, "syntax");
@@ -246,19 +245,16 @@ pub fn request(
     if has_lone_line_feed(&input[..read]) {
         return refuse(400, "lone line feed");
     }
-    let is_1_1 = parsed.version == Some(1);
+    let is_1_1 = parsed.version == Some(1); // Older ones have no upgrade and no expectation.
     let mut seen = Seen::default();
     for header in parsed.headers.iter() {
         seen.note(field(header.name.as_bytes()), header.value);
     }
     let (target, host) = target(method, path, is_1_1, &seen)?;
     let framing = seen.request_framing(is_1_1)?;
-    // RFC 9110, section 10.1.1, allows 417 for every expectation but 100-continue.
     if seen.expects_more {
-        return refuse(417, "expectation");
+        return refuse(417, "expectation"); // RFC 9110, section 10.1.1, allows this.
     }
-    // The field has no meaning in a request of HTTP/1.0 (RFC 9110, section 7.8), and is dropped
-    // there.
     if is_1_1 && seen.upgrades && seen.protocol {
         return refuse(426, "another protocol, which mode = \"tcp\" passes on");
     }
@@ -266,8 +262,6 @@ pub fn request(
         return refuse(413, "body too long");
     }
     let mut writer = Writer::begin(method, target, host, client, out);
-    // Fields that `Connection` names end here (RFC 9110, section 7.6.1). The search is repeated for
-    // each field, but needs no memory, and only runs if a field is named at all.
     let nominating = |name: &str| {
         let mut all = parsed.headers.iter();
         all.any(|h| field(h.name.as_bytes()) == Field::Connection && has_token(h.value, name))
@@ -283,7 +277,6 @@ pub fn request(
         framing,
         is_1_1,
         keep_alive: !seen.close && (is_1_1 || seen.keep_alive),
-        // In HTTP/1.0 the expectation has to be ignored (RFC 9110, section 10.1.1).
         expects: seen.expects && is_1_1,
         idempotent: is_idempotent(method),
         is_head: method == "HEAD",
@@ -467,8 +460,7 @@ pub fn response(
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let mut parser = httparse::ParserConfig::default();
-    // RFC 9112, section 5.1: a proxy removes this space from a response, but rejects it in a
-    // request.
+    // A proxy removes this space, but only from a response (RFC 9112, section 5.1).
     parser.allow_spaces_after_header_name_in_responses(true);
     let read = match parser.parse_response_with_uninit_headers(&mut parsed, input, &mut fields) {
         Ok(httparse::Status::Complete(read)) => read,
