@@ -142,7 +142,7 @@ impl Memory {
         let refused = self.refused.load(Ordering::Relaxed);
         let last = self.seen[1].swap(refused, Ordering::Relaxed);
         let before = self.seen[0].swap(last, Ordering::Relaxed);
-        // At least as much is free as is in use: `malloc_trim` walks the heap under its locks.
+        // As much was freed as is still held, or more: `malloc_trim` walks the heap under locks.
         if high.saturating_sub(used) >= WORTH.max(used) || refused != before {
             self.high.store(used, Ordering::Relaxed);
             self.looks.store(LOOKS, Ordering::Relaxed);
