@@ -140,7 +140,7 @@ impl Router {
         let follower = opened.map(|opened| Follower::start(opened, loader.clone())).transpose()?;
         let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
         let hears = |policy: &ScalingPolicy, n| policy.hears_polls(n);
-        // The stand-in may take over at any time, but a queue asks only once: it reports what
+        // The stand-in may take over at any time, but this is asked only here: queues report what
         // either wants.
         let hears = |n| hears(&policy.policy, n) || next.is_some_and(|next| hears(next, n));
         let hears: Vec<bool> = (0..config.workers).map(hears).collect();
