@@ -174,6 +174,7 @@ impl Run {
 
     fn prediction(&self, compared: u64, within: u64, right: u64) -> Option<Prediction> {
         let share = |n: u64| percent(n as f64, compared as f64).unwrap_or(0.0);
+        // Sorted by N, so that the report does not depend on which thread began first.
         let ns: BTreeMap<u64, u64> =
             self.shared.blocks().iter().filter(|block| read(&block.predictions) > 0).fold(
                 BTreeMap::new(),
