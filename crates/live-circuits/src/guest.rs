@@ -244,6 +244,7 @@ fn commands(config: &HostConfig, gates: &Gates) -> Vec<String> {
     let map: Vec<String> =
         (0..MOST_CLASSES).map(|class| (class as u16).min(n - 1).to_string()).collect();
     let queues: Vec<String> = (0..n).map(|queue| format!("1@{queue}")).collect();
+    // A mask has a bit for each class, which is that of a host; without one, all gates are closed.
     let entries: Vec<String> = gates
         .intervals
         .iter()
