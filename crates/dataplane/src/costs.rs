@@ -259,8 +259,8 @@ impl Frames {
         put16(packet, 10, sum);
         put16(packet, 20, (turn % TURNS * BATCH + n) as u16);
         put16(packet, 22, 443);
-        // Payloads change with every turn, unlike flows: a packet that came again would be
-        // redundant as a whole.
+        // Flows come again after 16 turns, payloads do not: such a packet would be redundant as a
+        // whole.
         let mut random = SplitMix((turn * BATCH + n) as u64);
         let payload = &mut packet[28..];
         fill(payload, random.next());

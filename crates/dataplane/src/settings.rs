@@ -142,6 +142,7 @@ impl AeadKey {
     /// other lengths.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<AeadKey> {
+        // The salt comes last (RFC 4106, section 8.1), as the kernel's `rfc4106(gcm(aes))` has it.
         let (key, salt) = bytes.split_last_chunk::<4>()?;
         // RFC 4106, section 8.1, also has keys of 192 bits, which `ring` does not offer.
         matches!(key.len(), 16 | 32).then(|| AeadKey { key: key.to_vec(), salt: *salt })

@@ -214,6 +214,8 @@ impl NetFlow {
         // each set is looked at about once a second, however far ticks are apart.
         let passed = now.saturating_sub(self.looked).min(LOOK).as_ps();
         let due = (sets as u128 * u128::from(passed) / u128::from(LOOK.as_ps())) as usize;
+        // While less than one set is due, time adds up: ticks that come often would never look
+        // otherwise.
         if due > 0 {
             self.looked = now;
         }
