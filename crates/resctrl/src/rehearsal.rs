@@ -253,6 +253,7 @@ impl Files for Rehearsal {
         fs::write(scratch.join("mode"), "shareable\n")?;
         fs::write(scratch.join("cpus_list"), "\n")?;
         fs::write(scratch.join("tasks"), "")?;
+        // As in the kernel, a group appears with all of its files.
         fs::rename(scratch, self.root.join(name))
     }
 

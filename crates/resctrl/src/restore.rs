@@ -176,6 +176,7 @@ fn take_step_back(
             }
             Ok(())
         }
+        // The masks of a new group go with it.
         Step::Schemata { before: None, .. } => Ok(()),
         Step::Schemata { group, before: Some(lines), .. } => {
             let (old, state) = (masks_of(lines)?, State::read(files)?);

@@ -191,6 +191,7 @@ fn read_resources(
             let masks = rest.masks(&name).ok_or_else(|| {
                 wrong(&place(files, "schemata"), 1, "", &format!("a line of {name}, as in info"))
             })?;
+            // `info` does not say which caches there are; the masks of the default group do.
             let ids = masks.keys().copied().collect();
             let resource = read_resource(files, &name, num_closids, ids)?;
             found.insert(name, resource);
