@@ -218,6 +218,7 @@ impl Load {
             (Some(lines), None, None) => {
                 let spacing = if random { Spacing::Exponential } else { Spacing::Even };
                 let segments = lines.into_iter().map(segment).collect();
+                // Requests come one by one; only frames come in bursts.
                 let made = Schedule::new(segments, 1, spacing, seed);
                 Pace::Schedule(made.map_err(|e| py_error(e.into()))?)
             }
