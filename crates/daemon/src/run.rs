@@ -55,6 +55,7 @@ pub struct Options {
 fn seconds(text: &str) -> Result<Duration, String> {
     let expected = || "expected above 0, at most 30 days".to_owned();
     let seconds: f64 = text.parse().map_err(|_| expected())?;
+    // NaN is in no range.
     let in_range = seconds > 0.0 && seconds <= 30.0 * 86_400.0;
     in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(expected)
 }
@@ -119,9 +120,11 @@ fn work(options: &Options, kind: &Kind) -> Result<u8, Error> {
     manager.ready(greeting.last().map_or("ready", String::as_str));
     until_told(&*program, &signals, options, &mut manager);
     manager.stopping();
+    // Before `stop`, after which no thread runs.
     let (alive, ended) = (program.is_running(), program.ended());
     let stopped = program.stop();
     let report = program.report();
+    // Written whatever the run came to: an error is returned only at the end.
     if let Some(path) = &options.report {
         write(path, &format!("{report:#}\n"))?;
     }
@@ -178,6 +181,7 @@ fn until_told(
             return;
         }
         manager.alive();
+        // The manager's watchdog has to hear in time that this thread is alive.
         let most = manager.patience().unwrap_or(LOOK).min(LOOK);
         match signals.recv_timeout(left.unwrap_or(LOOK).min(most)) {
             Ok(number) if program.signal(number) => {}
@@ -249,6 +253,7 @@ fn found(program: &Path) -> Option<PathBuf> {
 
 /// Returns the places of the Python package that a program may have been installed with.
 pub(crate) fn packages(program: &Path) -> Option<impl Iterator<Item = PathBuf>> {
+    // A program is at PREFIX/bin/NAME.
     let lib = program.ancestors().nth(2)?.join("lib");
     let pythons = std::fs::read_dir(lib).into_iter().flatten().flatten();
     Some(pythons.map(|python| python.path().join("site-packages/halfwink")))

@@ -128,6 +128,7 @@ impl Bench<'_> {
         }
         times.sort_unstable();
         let ns_per_packet = times[times.len() / 2] as f64 / BATCH as f64;
+        // Measured first of each size, so that all others have it to be compared with.
         if element == "copy" {
             self.copy_ns = ns_per_packet;
         }
@@ -145,6 +146,7 @@ impl Bench<'_> {
                 for (slot, frame) in pool.chunks_exact_mut(SLOT).zip(&all) {
                     slot[START..START + frame.len()].copy_from_slice(frame);
                 }
+                // Else the compiler could leave the copies out.
                 std::hint::black_box(pool);
             },
         );
@@ -257,6 +259,8 @@ impl Frames {
         put16(packet, 10, sum);
         put16(packet, 20, (turn % TURNS * BATCH + n) as u16);
         put16(packet, 22, 443);
+        // Flows come again after 16 turns, payloads do not: such a packet would be redundant as a
+        // whole.
         let mut random = SplitMix((turn * BATCH + n) as u64);
         let payload = &mut packet[28..];
         fill(payload, random.next());

@@ -38,6 +38,7 @@ pub struct PortSettings {
 
 impl Default for PortSettings {
     fn default() -> PortSettings {
+        // An Ethernet frame carries 1500 bytes.
         PortSettings { name: String::new(), mac: [0; 6], mtu: 1500, addresses: Vec::new() }
     }
 }
@@ -141,7 +142,9 @@ impl AeadKey {
     /// other lengths.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<AeadKey> {
+        // The salt comes last (RFC 4106, section 8.1), as the kernel's `rfc4106(gcm(aes))` has it.
         let (key, salt) = bytes.split_last_chunk::<4>()?;
+        // RFC 4106, section 8.1, also has keys of 192 bits, which `ring` does not offer.
         matches!(key.len(), 16 | 32).then(|| AeadKey { key: key.to_vec(), salt: *salt })
     }
 
@@ -149,7 +152,7 @@ impl AeadKey {
     #[must_use]
     pub fn from_hex(text: &str) -> Option<AeadKey> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        // `from_str_radix` takes a sign, too.
+        // `from_str_radix` takes a sign, too, and pairs are cut by bytes.
         let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         if !is_hex || !digits.len().is_multiple_of(2) {
             return None;
@@ -252,6 +255,7 @@ impl Default for RedundancySettings {
             link: 0,
             peer: Ipv4Addr::UNSPECIFIED,
             encoder_bytes: 8 << 20,
+            // Room for the encoders of eight workers at the other end.
             decoder_bytes: 64 << 20,
             sample_bits: 5,
             protocol: 253,

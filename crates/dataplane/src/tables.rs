@@ -70,6 +70,8 @@ impl App {
                 App::NetFlow(settings.clone())
             }
             AppSettings::Redundancy(settings) => {
+                // The other end refers to packets that this decoder keeps: a new one could restore
+                // none of them.
                 let old = match old {
                     Some(App::Redundancy(old)) => Some(old),
                     _ => None,
@@ -93,12 +95,15 @@ impl Tables {
         let mut entries = connected(&ports);
         let mut seen = HashSet::new();
         for route in &settings.routes {
+            // 10.0.0.1/24 and 10.0.0.0/24 are the same route.
             let prefix = route.prefix.trunc();
             if !seen.insert(prefix) {
                 return Err(SettingsError::Twice(prefix));
             }
             entries.push((prefix, hop(route, &ports, settings)?));
         }
+        // Of equal prefixes the last counts: a route replaces that of a port's network, and nothing
+        // replaces an own address.
         entries.extend(own(&ports));
         for neighbour in &settings.neighbours {
             port_exists("neighbour", neighbour.port, ports.len())?;
@@ -178,6 +183,7 @@ fn link_local(mac: Mac) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     let mut octets = [0; 16];
     octets[..2].copy_from_slice(&[0xfe, 0x80]);
+    // A modified EUI-64 identifier has the universal/local bit inverted.
     octets[8..].copy_from_slice(&[a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
     octets.into()
 }
@@ -197,6 +203,7 @@ fn connected(ports: &[Port]) -> Vec<(IpNet, Hop)> {
 fn own(ports: &[Port]) -> Vec<(IpNet, Hop)> {
     let mut entries = Vec::new();
     let v4 = || ports.iter().flat_map(|port| &port.v4);
+    // A network of 31 bits has no broadcast address (RFC 3021), nor has one of 32.
     for net in v4().filter(|net| net.prefix_len() < 31) {
         // The all-zeros form is an old broadcast address (RFC 1812, 4.2.2.11).
         for address in [net.network(), net.broadcast()] {
@@ -224,6 +231,7 @@ fn hop(route: &Route, ports: &[Port], settings: &Settings) -> Result<Hop, Settin
     };
     let same_family = gateway.is_ipv4() == prefix.addr().is_ipv4();
     candidates.retain(|&port| same_family && on_link(&ports[usize::from(port)], gateway));
+    // A link-local gateway may be on every port's link, so that only a port says on which.
     match (candidates.first(), is_link_local(gateway) && route.port.is_none()) {
         (Some(&port), false) => Ok(Hop::Gateway { port, gateway }),
         _ => {

@@ -228,6 +228,7 @@ impl Reader {
             return self.rest();
         }
         self.compact();
+        // A read into no room returns 0, as the end of the stream does.
         if self.end == self.buffer.len() {
             return self.rest();
         }
@@ -236,6 +237,8 @@ impl Reader {
         batch.read += ticks().wrapping_sub(begun);
         match got {
             Ok(0) => {
+                // Replies that are under way still leave: the client may have closed its sending
+                // half alone.
                 self.ended = true;
                 self.hold(Over::Gone);
             }
@@ -261,6 +264,7 @@ impl Reader {
     /// Reads nothing more until all is answered.
     fn hold(&mut self, over: Over) {
         self.phase = Phase::Draining(over);
+        // Nothing more is read; the owner hears of the connection when its last reply has left.
         self.conn.out().resumes_at = Some(0);
     }
 
@@ -273,6 +277,7 @@ impl Reader {
         if let Phase::Draining(over) = self.phase {
             return if self.under_way() == 0 && out.is_empty() { Err(over) } else { Ok(()) };
         }
+        // At half, so that a full connection does not stop and resume with each reply.
         out.resumes_at = self.is_full().then_some(MOST_UNDER_WAY / 2);
         Ok(())
     }
@@ -355,6 +360,7 @@ impl Reader {
             return Ok(false);
         }
         let mut command = request.command(export);
+        // The protocol has such a query only for a client that has chosen the context.
         if matches!(command, Ok(Command::Status { .. })) && !self.session.allocation {
             command = Err(Errno::Inval);
         }
@@ -364,6 +370,7 @@ impl Reader {
             return Ok(false);
         }
         self.conn.under_way.fetch_add(1, Ordering::Relaxed);
+        // The next request is behind a payload that is too long to be read away.
         if request.is_endless() {
             batch.counts.refused += 1;
             pending.error = Some(Errno::Overflow);
@@ -421,6 +428,7 @@ impl Reader {
             batch.counts.written_bytes += count as u64;
         }
         self.start += count;
+        // The offset of a rejected write may be any number.
         *at = at.wrapping_add(count as u64);
         *left -= count as u32;
         if *left == 0 {
@@ -473,6 +481,7 @@ fn perform(
         Err(error) => {
             counts.refused += 1;
             pending.error = Some(error);
+            // In structured replies an error of a read is a chunk, unlike that of other requests.
             if request.is_read() {
                 pending.what = What::Read { offset, length: 0, whole: false };
             }
@@ -502,6 +511,7 @@ fn perform(
         }
         Command::Flush => {
             counts.flushes += 1;
+            // The thread that flushes does it, where the device has anything to flush.
             (Ok(()), true)
         }
         Command::Read { .. } | Command::Status { .. } | Command::Disconnect => (Ok(()), false),

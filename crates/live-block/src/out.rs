@@ -363,6 +363,7 @@ fn status(
     backend: &dyn Backend,
     scratch: &mut Scratch,
 ) -> bool {
+    // Before the device is asked: its answer would be lost if it did not fit.
     if scratch.used + MOST_EXTENTS * reply::EXTENT > SCRATCH {
         return false;
     }
@@ -407,8 +408,10 @@ fn read_piece(
     let read = backend.read(at, into);
     let base = into.as_ptr();
     scratch.backend += ticks().wrapping_sub(begun);
+    // NBD_CMD_FLAG_DF demands the whole answer in one chunk.
     let chunks = structured && !whole;
     if let Err(e) = read {
+        // The head has promised all bytes: no error can follow in the midst of them.
         if next.sent > 0 && !chunks {
             return Piece::Broken;
         }

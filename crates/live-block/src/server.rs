@@ -278,6 +278,7 @@ impl Server {
         if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
         }
+        // Writes without FUA are answered before they are on stable storage.
         let flushed = shared.backend.flush();
         flushed.map_err(|e| format!("the last flush of the device failed: {e}"))
     }
@@ -296,6 +297,7 @@ fn mailboxes(count: usize) -> Vec<Boxes> {
         (0..count).map(|_| Boxes { to: Vec::new(), from: Vec::new() }).collect();
     for from in 0..count {
         for to in 0..count {
+            // One for each pair has one writer and one reader, and needs no lock.
             let (producer, consumer) = rtrb::RingBuffer::new(MAILBOX);
             all[from].to.push(producer);
             all[to].from.push(consumer);
@@ -351,6 +353,8 @@ fn accept(listener: &Listener, shared: &Shared) {
         unsafe { libc::poll(wanted.as_mut_ptr(), 2, -1) };
         match take(listener) {
             Ok(client) => {
+                // Only this thread opens connections: the number cannot grow before the next one is
+                // counted.
                 let limit = shared.limit.load(Ordering::Relaxed);
                 if shared.traffic.open.load(Ordering::Relaxed) >= limit {
                     shared.traffic.refused.fetch_add(1, Ordering::Relaxed);
@@ -371,6 +375,7 @@ fn take(listener: &Listener) -> io::Result<OwnedFd> {
         Listener::Unix(listener, _) => listener.accept()?.0.into_raw_fd(),
         Listener::Tcp(listener) => {
             let stream = listener.accept()?.0;
+            // Else a reply waits until the client has acknowledged the one before it.
             stream.set_nodelay(true)?;
             stream.into_raw_fd()
         }

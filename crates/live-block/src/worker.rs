@@ -94,6 +94,8 @@ impl Post {
 
     /// Wakes it if it sleeps.
     pub(crate) fn wake(&self) {
+        // Pairs with the fence of `sleep`: either the mail is seen there, or the sleeper is seen
+        // here. A plain load comes first, since it leaves the line with a worker that is awake.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             self.bell.ring();
@@ -259,6 +261,7 @@ impl Worker {
 
     /// Handles an event of a socket or of the bell; returns the amount of work found.
     fn event(&mut self, token: u64, events: u32) -> u32 {
+        // The event only ends the sleep: each round reaps completions by itself.
         if token == RING {
             return 0;
         }
@@ -382,6 +385,7 @@ impl Worker {
         while let Some(&(since, index)) = self.haggling.front() {
             let reader = self.readers.get(index).and_then(Option::as_ref);
             let still = reader.and_then(Reader::haggles_since);
+            // It is over, or the place belongs to another connection by now.
             if still.is_none_or(|began| began > since) {
                 self.haggling.pop_front();
                 continue;
@@ -400,6 +404,7 @@ impl Worker {
 
     fn close(&mut self, index: usize, over: Over) {
         let Some(reader) = self.readers[index].take() else { return };
+        // Jobs of others may keep the descriptor open, and epoll would then go on reporting it.
         self.post().epoll.remove(reader.conn.fd());
         // What others still hold of it goes nowhere.
         reader.conn.out().is_broken = true;

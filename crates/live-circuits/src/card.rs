@@ -56,6 +56,7 @@ pub struct Gates {
 #[must_use]
 pub fn week(days: &BTreeMap<u32, Day>, slots: usize, margin_ns: u64) -> Option<Gates> {
     let latest: Vec<(u32, Day)> =
+        // One more than a week, for the last closed interval ends where the next day begins.
         days.iter().rev().take(slots + 1).map(|(s, d)| (*s, *d)).collect();
     let latest: Vec<(u32, Day)> = latest.into_iter().rev().collect();
     let follow = latest.windows(2).all(|two| two[1].0 == two[0].0.wrapping_add(1));
@@ -146,6 +147,7 @@ impl Card {
             let HostReport { host, is_realtime, .. } = report;
             let fresh = HostReport { host, is_realtime, ..HostReport::default() };
             let cpu_ns = (counts.cpu_ns.1, counts.cpu_ns.1);
+            // Gates are made of these: they are no counts, and stay.
             let days = std::mem::take(&mut counts.days);
             *counts = Counts { report: fresh, begun_ns: now_ns, cpu_ns, days, ..Counts::default() };
         }
@@ -226,6 +228,7 @@ impl Worker {
             begun: None,
             batch: Vec::with_capacity(AT_ONCE),
             spare: Vec::new(),
+            // A frame that does not fit is cut off, and still shows that it is too long.
             room: vec![0; LONGEST + 2],
         })
     }
@@ -238,6 +241,7 @@ impl Worker {
             let mut moved = self.send(&mut counts)?;
             moved += self.receive(&mut counts)?;
             self.answer()?;
+            // A report must not wait until the next frame comes.
             drop(counts);
             if moved == 0 {
                 time::wait(&descriptors, time::now_ns() + LOOK_NS);
@@ -325,6 +329,7 @@ impl Worker {
         if kind == Kind::Day {
             counts.sync.record(Time::ns(time::now_ns().saturating_sub(begins_ns)));
         }
+        // A night tells the day that follows it; that day's own frame only says that it has begun.
         if kind == Kind::Night {
             counts.days.insert(slot, Day { peer, begins_ns, ends_ns });
             if counts.days.len() > REMEMBERED {
@@ -351,6 +356,7 @@ impl Worker {
         };
         let mut frame = [0; sync::BYTES + 8 * sync::MOST_HOSTS as usize];
         let macs = (switch_mac(self.host), host_mac(self.host));
+        // One frame for each host: what waits in the kernel is not seen here.
         let demand: Vec<u64> =
             (0..self.hosts).map(|to| if to == self.host { 0 } else { LONGEST as u64 }).collect();
         let len = sync::encode(&reply, macs, &demand, &mut frame).map_err(io::Error::other)?;

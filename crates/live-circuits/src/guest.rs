@@ -120,6 +120,7 @@ pub fn play(fabric: &Fabric) -> Result<FabricReport, String> {
     // What they begin has its own priority; this one counts, whatever they do.
     time::be_punctual(COUNT_PRIORITY);
     std::thread::sleep(Duration::from_millis(fabric.warm_up_ms));
+    // Loads and streams count on: what they had at this moment is subtracted at the end.
     let loads: Vec<Option<LoadReport>> = senders.iter().map(|s| s.report(true).load).collect();
     let before: Vec<StreamsReport> = streams.iter().map(Streams::report).collect();
     drop(switch.report(true));
@@ -155,6 +156,7 @@ fn begin_streams(fabric: &Fabric) -> Result<Vec<Streams>, String> {
         inside(&namespace(config.host))?;
         listeners.push(listen(config.host).map_err(|e| format!("host {}: {e}", config.host))?);
     }
+    // All listen by now, so that the first to connect finds the others there.
     let hosts = fabric.hosts.len() as u16;
     let mut streams = Vec::new();
     for (config, listener) in fabric.hosts.iter().zip(listeners) {
@@ -242,6 +244,7 @@ fn commands(config: &HostConfig, gates: &Gates) -> Vec<String> {
     let map: Vec<String> =
         (0..MOST_CLASSES).map(|class| (class as u16).min(n - 1).to_string()).collect();
     let queues: Vec<String> = (0..n).map(|queue| format!("1@{queue}")).collect();
+    // A mask has a bit for each class, which is that of a host; without one, all gates are closed.
     let entries: Vec<String> = gates
         .intervals
         .iter()

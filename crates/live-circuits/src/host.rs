@@ -338,6 +338,7 @@ impl Worker {
         }
         self.is_resting = sync.kind == Kind::Rest;
         self.nag_ns = NAG_NS;
+        // A switch that rests has taken its promise back: no day comes before it wakes.
         if self.is_resting {
             self.next = None;
             return;
@@ -385,6 +386,7 @@ impl Worker {
                 continue;
             };
             if !self.queues.push(to, frame) {
+                // A frame without room has left as well: the load puts another in its place.
                 self.level.left[usize::from(to)].fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -484,10 +486,12 @@ impl Worker {
     fn rest(&mut self, is_busy: bool, taken: usize) {
         let now = time::now_ns();
         let pass_ns = if std::mem::take(&mut self.is_soon) { PASS_NS.0 } else { self.pass_ns };
+        // As many as a pass takes: more may be there already.
         if taken == AT_ONCE {
             return;
         }
         let mut until = now + LOOK_NS;
+        // `ppoll` passes over a negative descriptor.
         let mut descriptors: [RawFd; 2] = [self.uplink.descriptor(), -1];
         if self.is_resting {
             descriptors[1] = self.device.as_raw_fd();

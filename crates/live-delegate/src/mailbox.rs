@@ -103,6 +103,7 @@ impl Mailbox {
     #[inline]
     pub fn post(&self, request: &Request) -> u32 {
         let line = &self.request;
+        // Only the caller writes this line, so that it reads its own value.
         let ticket = line.ticket.load(Ordering::Relaxed).wrapping_add(1);
         line.number.store(request.number, Ordering::Relaxed);
         line.check.store(request.check, Ordering::Relaxed);
@@ -157,6 +158,8 @@ impl Mailbox {
     fn wait_asleep(&self, ticket: u32) -> Option<i64> {
         self.caller_naps.fetch_add(1, Ordering::Relaxed);
         loop {
+            // Before the reply is looked at: a worker answers before it goes, so that without a
+            // reply the call was not made.
             let gone = self.life.load(Ordering::SeqCst) == life::GONE;
             self.caller_sleeps.0.store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -197,6 +200,7 @@ impl Mailbox {
             }
             let begun = clock::ticks();
             let answer = serve(&request);
+            // The exchange of the ticket below publishes it.
             self.reply.answer.store(answer, Ordering::Relaxed);
             served = ticket;
             // Either the caller sees the reply before it sleeps, or we see that it sleeps.
@@ -265,6 +269,8 @@ impl Mailbox {
     /// Undoes [`Mailbox::stop`], for the next worker.
     pub fn reopen(&self) {
         self.stop.0.store(0, Ordering::SeqCst);
+        // A call that the last worker left is the caller's again: the next one must not make it,
+        // too.
         self.reply.ticket.store(self.request.ticket.load(Ordering::Relaxed), Ordering::SeqCst);
     }
 }

@@ -124,6 +124,7 @@ impl Run {
                 sum(|b| &b.right_side),
             ),
             modelled_energy: modelled_energy(&times, delegated),
+            // `log_next` goes on when the log is full.
             log_records: read(&counts.log_next).min(self.options.log_records),
             log_dropped: read(&counts.log_next).saturating_sub(self.options.log_records),
             calls,
@@ -144,6 +145,8 @@ impl Run {
                 name: call.name,
                 calls: count,
                 delegated,
+                // The program still runs, and counters are read one after the other: a later one
+                // may be ahead.
                 stayed: count.saturating_sub(delegated + refusals),
                 refused: REFUSAL_NAMES.into_iter().zip(refused).filter(|(_, n)| *n > 0).collect(),
                 here: self.durations(|b| &b.calls[at].here, sum(|c| &c.here_ns) as f64),
@@ -171,6 +174,7 @@ impl Run {
 
     fn prediction(&self, compared: u64, within: u64, right: u64) -> Option<Prediction> {
         let share = |n: u64| percent(n as f64, compared as f64).unwrap_or(0.0);
+        // Sorted by N, so that the report does not depend on which thread began first.
         let ns: BTreeMap<u64, u64> =
             self.shared.blocks().iter().filter(|block| read(&block.predictions) > 0).fold(
                 BTreeMap::new(),
@@ -327,6 +331,7 @@ pub struct CallReport {
 fn modelled_energy(times: &Times, delegated: u64) -> ModelledEnergy {
     // Mogul 2007, E = P_app (T - I_app) + P_os T + P_app t_up N; the same call is assumed to take
     // the same time on both cores.
+    // Both sums grow while they are read, hence the bound.
     let big = BIG_WATTS * ((times.thread_s - times.waited_s).max(0.0) + WAKE_S * delegated as f64);
     ModelledEnergy {
         model:
@@ -346,6 +351,7 @@ fn decision_ns(rate: clock::Rate, timed: u64, ticks: u64) -> Option<f64> {
         clock::ticks() - before
     });
     let least = reading.min().unwrap_or(0) as f64;
+    // Over 2^20 ticks the rounding to a picosecond does not show.
     let ns_per_tick = rate.ps(1 << 20) as f64 / f64::from(1 << 20) * 1e-3;
     (timed > 0).then(|| (ticks as f64 / timed as f64 - least).max(0.0) * ns_per_tick)
 }

@@ -265,6 +265,7 @@ impl State {
                 }
             } else if received.is_err() {
                 self.sleep();
+                // A SYN or a deadline ends the sleep as well: then there is no datagram.
                 received = self.socket.recv_from(&mut bytes);
             }
             let ends = |length| length == 0 && stop.load(Ordering::Acquire);
@@ -274,6 +275,7 @@ impl State {
             }
             self.counts.wakes += 1;
             if self.triggers.awake.is_some() {
+                // The server needs what is loaded now before it runs.
                 prefer(0, Rank::First);
             }
             while let Ok((length, _)) = received {
@@ -366,10 +368,12 @@ impl State {
         let Some(every) = self.triggers.every else { return };
         let (at, every) = (monotonic_ns(), every.as_nanos() as u64);
         if at >= self.next_ns {
+            // The first call only sets the time of the next.
             if self.next_ns > 0 {
                 let now = self.now();
                 self.announced(now, now.saturating_add(Time::ns(every)));
             }
+            // From now on, so that a thread which is late does not make up for it by several loads.
             self.next_ns = at + every;
         }
     }
@@ -429,6 +433,7 @@ impl State {
         let (until_ns, heard_ns) = (until.map_or(0, |until| self.ns_of(until)), self.ns_of(at));
         let loaded = match self.loader.lock() {
             Ok(mut loader) => {
+                // Server processes may have come since the last load.
                 loader.bind();
                 loader.load(until_ns)
             }

@@ -168,6 +168,7 @@ impl Harness {
     /// Those of sockets.
     pub fn announce(&mut self, policy: PreheatPolicy) -> Result<(), String> {
         let why = |e: std::io::Error| format!("announcements: {e}");
+        // The daemon is this process's own, so that the key need not be a secret.
         let key = Key(*b"of a measurement");
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
         let receiver = Receiver::new(key, ReceiverParameters::default());
@@ -177,6 +178,7 @@ impl Harness {
         let daemon = Daemon::start(socket, receiver, host, loader, service)?;
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
         socket.connect(daemon.address).map_err(why)?;
+        // The daemon's thread never sleeps, and keeps the CPU awake from now on.
         self.place.rest();
         self.announcer = Some(Announcer { daemon, socket, key, sequence: 0 });
         Ok(())
@@ -231,6 +233,7 @@ impl Harness {
     fn note_first(&mut self, begun_ns: u64) {
         let Some(announcer) = &self.announcer else { return };
         let first = announcer.daemon.first_ns();
+        // An earlier time is that of another request: this announcement has led to no load.
         if first > begun_ns {
             self.first_us.push((first - begun_ns) as f64 / 1e3);
         }

@@ -220,6 +220,7 @@ impl Twin {
             Class::Sham => drop(self.sham.ask()?),
             _ => {}
         }
+        // Faults of the preparation are not the request's: half of the time is for them.
         spin(begun, self.lead / 2);
         let before = faults(self.pid, self.helper);
         spin(begun, self.lead);
@@ -280,6 +281,8 @@ impl Twin {
         let replay = &mut self.replays[told as usize];
         replay.loads += 1;
         if self.is_evicted {
+            // The disk reads all runs at once; the thread in the server would wait for one after
+            // the other.
             self.image.fetch(&self.mappings, &set::runs(&replay.words));
         }
         let number = self.slot.post(Operation::Populate, Some(&replay.words), 0);
@@ -305,6 +308,8 @@ impl Twin {
     fn drop_pages(&mut self, kind: Kind) -> Result<Dropped, String> {
         self.is_evicted = kind == Kind::Evicted;
         let dropped = self.image.drop_pages(self.is_evicted)?;
+        // The memory is mapped from a file by now, so that lists made for the old mappings are
+        // wrong.
         self.mappings = maps::mappings(self.pid)?;
         for replay in self.replays.iter_mut().filter(|replay| !replay.set.is_empty()) {
             replay.words = PageSet::decode(&replay.set, &self.start)?.words(&self.mappings);
@@ -330,6 +335,8 @@ fn start_of(pid: u32, mappings: &[Mapping]) -> Vec<u8> {
 fn faults(pid: u32, but: u32) -> (u64, u64) {
     let of = |tid: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+        // proc(5): the name in brackets may hold blanks and brackets itself; minflt and majflt are
+        // fields 10 and 12, the state behind the name being field 3.
         let mut words = text.rsplit_once(')')?.1.split_whitespace();
         let minor = words.nth(7)?.parse::<u64>().ok()?;
         Some((minor, words.nth(1)?.parse::<u64>().ok()?))

@@ -170,6 +170,7 @@ impl App {
     /// The socket of the collector of flows, if there is one.
     pub(super) fn collector(&self) -> Result<Option<UdpSocket>, String> {
         let App::Netflow(Netflow { collector, .. }) = self else { return Ok(None) };
+        // A socket of another family could not connect to it.
         let any: IpAddr = match collector {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -194,6 +195,7 @@ impl Netflow {
             Some(s) => Err(format!("app.{name}: found {s}, expected 0.1 to 86400 seconds")),
         };
         let flows = self.flows.unwrap_or(given.flows);
+        // A set of the flow table has eight places, and the data plane allows 2^24 flows.
         if !(8..=1 << 24).contains(&flows) {
             return Err(format!("app.flows: found {flows}, expected 8 to {}", 1 << 24));
         }
@@ -239,6 +241,7 @@ impl Ipsec {
     }
 
     fn settings(&self, keeper: &Keeper, table: &mut Table) -> Result<IpsecSettings, String> {
+        // Without associations no record is written, so that no folder is needed.
         if self.outbound.is_empty() && self.inbound.is_empty() && self.tunnel.is_empty() {
             return Ok(IpsecSettings::default());
         }
@@ -279,6 +282,8 @@ impl Association {
             // The key itself stays out of messages.
             format!("app: key of SPI {:#x}: expected 20 or 36 bytes in hexadecimal", self.spi)
         })?;
+        // A key must never see a nonce twice (RFC 4106, section 9): the keeper goes on where this
+        // key was, over reloads and restarts.
         let numbers = keeper.numbers(folder, direction, (self.spi, self.esn), &key);
         Ok(SecurityAssociation {
             spi: self.spi,
@@ -300,6 +305,7 @@ fn state_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> 
         let first = given.as_bytes().split(|&byte| byte == b':').next().unwrap_or_default();
         return Some(Path::new(OsStr::from_bytes(first)).join("esp"));
     }
+    // The XDG base directory specification has relative paths ignored.
     let own = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let own = own.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/state")));
     own.map(|folder| folder.join("halfwink/esp"))

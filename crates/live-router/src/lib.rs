@@ -140,6 +140,8 @@ impl Router {
         let follower = opened.map(|opened| Follower::start(opened, loader.clone())).transpose()?;
         let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
         let hears = |policy: &ScalingPolicy, n| policy.hears_polls(n);
+        // The stand-in may take over at any time, but this is asked only here: queues report what
+        // either wants.
         let hears = |n| hears(&policy.policy, n) || next.is_some_and(|next| hears(next, n));
         let hears: Vec<bool> = (0..config.workers).map(hears).collect();
         let rate = Rate::measure();
@@ -263,12 +265,15 @@ impl Router {
 
     /// Stops: what has arrived is forwarded, nothing more is taken. Returns once all is done.
     pub fn stop(&mut self) {
+        // Only the receiver is stopped: workers go on until it has put its last frame.
         self.common.stopping.store(true, Ordering::Relaxed);
         self.bell.ring();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        // After the workers, which take sequence numbers until then: the keeper records the last
+        // ones.
         self.follower = None;
         self.keeper.end();
     }

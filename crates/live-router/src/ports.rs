@@ -32,9 +32,11 @@ impl Senders {
     /// Sends by the lane of a worker; what stays in `slots` could not be sent.
     pub(super) fn send(&self, port: usize, worker: usize, pool: &Pool, slots: &mut VecDeque<Slot>) {
         let lanes = &self.0[port];
+        // More workers than lanes share them, hence the lock.
         let lane = &lanes[worker % lanes.len()];
         let mut half = lane.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = half.as_mut().is_some_and(|sender| sender.send(pool, slots).is_err());
+        // The thread that receives finds no sender here, and closes the port.
         if gone {
             *half = None;
         }
@@ -111,6 +113,7 @@ impl Ports {
         let mut ports = Vec::new();
         let mut halves = Vec::new();
         for (name, io, queues) in wanted {
+            // Before it is opened: a socket would take frames that another router forwards.
             let claim = Claim::new(name)?;
             let opened = port::open(name, *io, *queues, pool)?;
             let (receivers, senders): (Vec<_>, Vec<_>) =
@@ -181,6 +184,7 @@ impl Ports {
                 self.close(n);
             }
         }
+        // Another port begins next time, so that none always comes last when queues are full.
         self.next = (self.next + 1) % count;
         total
     }
@@ -193,6 +197,7 @@ impl Ports {
             let found = Interface::find(&port.name);
             let deaf = (0..port.receivers.len()).any(|lane| !self.senders.has(n, lane));
             let index = port.interface.index;
+            // A new interface may have the old name, but has another index.
             let replaced = found.as_ref().map_or(true, |i| i.index != index || !i.up);
             if port.retry.is_none() && (deaf || replaced) {
                 self.close(n);

@@ -94,6 +94,7 @@ struct Outbox {
 impl Out for Outbox {
     fn send(&mut self, port: u16, frame: &[u8]) {
         if self.fresh.is_empty() {
+            // Several at a time: the pool is shared by all threads, behind a lock.
             self.common.pool.take(8, &mut self.fresh);
         }
         let Some(mut slot) = self.fresh.pop() else {
@@ -185,6 +186,8 @@ impl Worker {
                 }
                 Served::Empty => {
                     self.queue.meter.spent(State::Spin);
+                    // In this order: the receiver sets `drained` after its last frame, so that a
+                    // queue which is empty then stays so.
                     if self.common.drained.load(Ordering::Acquire) && self.queue.taker.is_empty() {
                         break;
                     }
@@ -233,6 +236,8 @@ impl Worker {
     fn serve_batch(&mut self, take: usize) -> usize {
         let now = self.common.control.clock().now();
         for n in 0..take {
+            // A frame that has to wait stays at the head of its queue, and so do all frames behind
+            // it.
             let Ok(first) = self.queue.taker.peek() else { return n };
             if let Some((queue, until)) = first.after {
                 if self.queue.standings[usize::from(queue)].done.load(Ordering::Acquire) < until {
@@ -259,6 +264,8 @@ impl Worker {
             return;
         }
         self.outbox.flush();
+        // After the frames have left: a worker that sees this count may send later frames of their
+        // flows.
         self.standing().done.fetch_add(served as u64, Ordering::Release);
         let now = self.common.control.clock().now();
         let mut seen = self.queue.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,6 +316,7 @@ impl Worker {
             Rest::Pause { span } => Wait::Pause(span),
             Rest::Halt(depth) | Rest::Nap(depth) => Wait::until_rung(depth),
             Rest::HaltFor { span, depth } => {
+                // No longer than a tick: the forwarder has timers of its own.
                 Wait::Sleep { state: depth.into(), most: span.min(TICK), deaf: false }
             }
             Rest::Sleep { span, depth } => {
@@ -328,6 +336,8 @@ impl Worker {
                     nap(most);
                 } else {
                     let (taker, common) = (&self.queue.taker, &self.common);
+                    // The queue is looked at once more when others know of the sleep: a frame that
+                    // came in between would not have rung.
                     standing.sleep(most.0 / 1000, || {
                         !taker.is_empty() || common.drained.load(Ordering::Acquire)
                     });

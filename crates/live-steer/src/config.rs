@@ -147,6 +147,7 @@ pub struct Machine {
 impl Machine {
     /// Returns the bounds on how often it sleeps.
     pub(super) fn rest(&self) -> Rest {
+        // Picoseconds. `check` allows one day, so that this cannot overflow.
         let least_awake = Time(self.least_awake_ms * 1_000_000_000);
         Rest { least_awake, per_day: self.sleeps_per_day }
     }
@@ -263,6 +264,7 @@ impl Config {
     /// Returns the machines as policies name them, in their order.
     pub fn sides(&self) -> impl Iterator<Item = Side> + use<> {
         let is_pair = self.is_pair();
+        // `check_set` allows 64 machines: a place fits in a byte.
         let side = move |place| if is_pair { Side::BOTH[place] } else { Side::Place(place as u8) };
         (0..self.machines().count()).map(side)
     }
@@ -283,6 +285,7 @@ impl Config {
         match side {
             Side::Small => "small",
             Side::Big => "big",
+            // `check_set` demands a name of each machine of a set.
             Side::Place(_) => self.machine(side).name.as_deref().unwrap_or_default(),
         }
     }
@@ -371,6 +374,7 @@ impl Config {
             tls.key = folder.join(&tls.key);
         }
         if let Some(log) = &mut config.access_log {
+            // That is standard output, and no file of the folder.
             if log.file.as_os_str() != "-" {
                 log.file = folder.join(&log.file);
             }
@@ -414,6 +418,7 @@ impl Config {
                 return wrong("set", message);
             }
         }
+        // Before all that uses `machine`, which panics where half of a pair is missing.
         self.check_set()?;
         self.sides().try_for_each(|side| self.machine(side).check(&self.key(side)))?;
         let health = &self.health;
@@ -421,6 +426,7 @@ impl Config {
         within("health.fall", u64::from(health.fall), 1, 1000)?;
         within("health.interval_ms", health.interval_ms, 0, HOUR_MS)?;
         within("health.timeout_ms", health.timeout_ms, 1, HOUR_MS)?;
+        // The path becomes a part of a request line, which a blank or a line end would break.
         let plain = |path: &String| {
             path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic()) && path.len() < 1024
         };
@@ -454,6 +460,7 @@ impl Config {
         within("machines", self.machines.len() as u64, 0, MOST_MACHINES as u64)?;
         for side in self.sides() {
             let (key, machine) = (self.key(side), self.machine(side));
+            // Earlier ones alone, so that the error names the second of two.
             let before = || self.machines().take(side.index());
             if before().any(|other| other.address == machine.address) {
                 let message = format!("found {} twice, expected two servers", machine.address);

@@ -95,6 +95,7 @@ impl Dispatch {
     #[inline]
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner, Time) -> T) -> T {
         let mut inner = self.lock();
+        // Under the lock, so that the policy gets times in the order of its events.
         let now = self.now();
         let now = inner.policy.observe(now);
         let done = work(&mut inner, now);
@@ -103,6 +104,7 @@ impl Dispatch {
         }
         let ring = std::mem::take(&mut inner.ring);
         drop(inner);
+        // The lock is free by now, and a keeper that wakes takes it at once.
         ring.places().for_each(|place| self.changed[place].notify_one());
         if ring.timer {
             self.timer.notify_one();
@@ -163,6 +165,7 @@ impl Dispatch {
         let machine = inner.of(side);
         let left = machine.held.0.saturating_sub(self.now().0);
         let held = machine.state == State::GoingDown && left > 0;
+        // Rounded up: a wait that ends too early would find the machine held still.
         held.then(|| Duration::from_nanos(left.div_ceil(1000)))
     }
 
@@ -334,6 +337,7 @@ impl Dispatch {
             let machine = inner.of(side);
             machine.counts.connections += u64::from(well);
             machine.failures = if well { 0 } else { machine.failures + 1 };
+            // One that sleeps or wakes cannot be reached anyway; its keeper says when it is lost.
             if machine.state == State::On && machine.failures >= fall {
                 inner.lose(side, now);
             }
@@ -381,6 +385,7 @@ impl Dispatch {
                 inner.watch.watch(stand_in);
                 inner.replace(policy, header, now);
             }
+            // More workers may be free than before, and no request has to end for those that wait.
             (0..inner.machines.len()).for_each(|at| inner.admit(inner.machines[at].side, now));
         });
     }
@@ -399,6 +404,7 @@ impl Ticket {
         let placed = self.dispatch.with(|inner, now| {
             inner.of(side).counts.resteered += 1;
             inner.leave(side, epoch, came, now);
+            // Its latency counts from its first arrival.
             inner.arrive(came, now)
         });
         self.dispatch.place(came, placed)
@@ -422,6 +428,7 @@ impl Waiting {
     /// Waits for a worker, or for the rejection.
     pub async fn verdict(mut self) -> Result<Ticket, Refusal> {
         let heard = (&mut self.hear).await;
+        // From here on the verdict holds the place: a drop of this must not give it up.
         self.over = true;
         let (dispatch, came) = (self.dispatch.clone(), self.came);
         match heard {
@@ -429,6 +436,7 @@ impl Waiting {
                 Ok(Ticket { dispatch, side, epoch, came, served: false, over: false })
             }
             Ok(Verdict::Refuse(why)) => Err(why),
+            // The sender goes without a verdict only if the policy has named no machine.
             Err(_) => Err(Refusal::Nowhere),
         }
     }

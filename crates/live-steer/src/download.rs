@@ -60,6 +60,8 @@ impl Live {
             keep_alive: head.keep_alive,
             generation,
             source,
+            // HTTP/2 frames the body itself: chunks of the machine are taken off, and none are put
+            // on.
             pipe: Pipe::new(head.framing, Encoder::Plain, u64::MAX),
             watch,
             pace,
@@ -94,6 +96,8 @@ impl Live {
             Ok(()) => Outcome::Answered,
             Err(Outcome::ClientGone) => Outcome::ClientGone,
             Err(outcome) => {
+                // The head has been sent, so that only a reset tells the client that the body is
+                // not whole.
                 to.send_reset(Reason::INTERNAL_ERROR);
                 outcome
             }
@@ -121,6 +125,8 @@ impl Live {
             match self.give(cx, to) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
                 Poll::Ready(Err(outcome)) => return Poll::Ready(Err(outcome)),
+                // Pieces have left, so that there may be memory again, for which no waker is
+                // registered.
                 Poll::Pending if blocked && self.waits < before => {}
                 Poll::Pending => break,
             }
@@ -142,6 +148,7 @@ impl Live {
             self.pace.rest();
         }
         let Some((_, ticket)) = &self.machine else { return Poll::Pending };
+        // The proxy does not read now: it cannot tell whether the machine is late.
         if blocked {
             return Poll::Pending;
         }
@@ -155,6 +162,7 @@ impl Live {
         while self.machine.is_some() {
             let mut hold = Hold::new(self.pace.account());
             let most = self.config.limits.answer_bytes;
+            // Before the read: what has been read cannot be refused any more.
             if self.waits + READ > most || !hold.ask(READ) {
                 return Ok(true);
             }
@@ -183,6 +191,7 @@ impl Live {
     ) -> Poll<Result<(), Outcome>> {
         let gone = Outcome::ClientGone;
         loop {
+            // The last piece ends the stream, which saves an empty frame.
             let last = self.pipe.is_done() && self.waiting.len() <= 1;
             let Some(piece) = self.waiting.pop_front() else {
                 if !last {
@@ -191,6 +200,7 @@ impl Live {
                 let sent = to.send_data(Bytes::new(), true);
                 return Poll::Ready(sent.map_err(|_| gone));
             };
+            // Any room is enough: h2 keeps what does not fit into the window.
             to.reserve_capacity(1);
             if to.capacity() == 0 {
                 match to.poll_capacity(cx) {
@@ -219,6 +229,7 @@ impl Live {
         let Some((conn, ticket)) = self.machine.take() else { return };
         let side = ticket.side;
         ticket.finish(well);
+        // Behind a part of a body the machine would take the next request for the rest of it.
         if well && self.keep_alive && self.source.done {
             self.lane.keep(side, conn, self.generation, &self.config);
         }
@@ -244,6 +255,7 @@ impl Live {
             }
             match conn.poll_fill(cx, READ) {
                 Poll::Ready(Ok(count)) if count > 0 => self.watch.set(patience),
+                // The end of the connection ends a body without length, and cuts off any other one.
                 Poll::Ready(_) if self.pipe.close(out).is_ok() => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => return Poll::Ready(Err(Outcome::Truncated)),
                 Poll::Pending => return Poll::Pending,

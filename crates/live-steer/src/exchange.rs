@@ -205,8 +205,10 @@ impl Lane {
     fn idle(&self, side: Side, config: &Config, generation: u64) -> Option<Conn> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let most = ms(config.limits.idle_timeout_ms);
+        // The last one first: if that is too old, so are all below, which then are closed here.
         while let Some(idle) = pool[side.index()].pop() {
             let fresh = idle.generation == generation && idle.since.elapsed() < most;
+            // A machine that has closed it, or says what was not asked for, would fail the request.
             if fresh && idle.conn.io.is_quiet() {
                 return Some(idle.conn);
             }
@@ -216,6 +218,7 @@ impl Lane {
 
     /// Keeps a connection for the next request.
     pub fn keep(&self, side: Side, conn: Conn, generation: u64, config: &Config) {
+        // Bytes behind the answer would be read as the head of the next one.
         if !conn.input.is_empty() || !conn.output.is_empty() || conn.ended {
             return;
         }
@@ -309,6 +312,7 @@ impl Lane {
                     }
                 },
             };
+            // Asked before the attempt: a body that was not whole by then is used up as it is sent.
             let whole = source.is_done();
             let patience = (&mut *watch, &mut *pace);
             match self.attempt(config, side, &mut conn, sending, source, patience, &mut give).await
@@ -366,6 +370,7 @@ impl Lane {
                     Poll::Ready(Err(why)) => broken = Some(why),
                     Poll::Ready(Ok(())) | Poll::Pending => moved |= conn.output.len() != before,
                 }
+                // As long as no byte has left, a second attempt cannot do the work twice.
                 unsent &= conn.output.len() == sending.bytes.len();
             }
             match conn.poll_fill(cx, READ) {
@@ -508,6 +513,7 @@ impl Guest {
         let account = shared.memory.account(client);
         let before = shared.connections.fetch_add(1, Ordering::AcqRel);
         let own = account.connections.fetch_add(1, Ordering::AcqRel);
+        // Made before the check: where there are too many, its drop takes both counts back.
         let guest = Guest { shared: shared.clone(), account };
         (before < limits.connections && own < limits.client_connections).then_some(guest)
     }

@@ -110,6 +110,7 @@ fn has_token(value: &[u8], token: &str) -> bool {
 
 /// A length: digits and nothing else.
 pub(super) fn length(value: &[u8]) -> Option<u64> {
+    // `parse` alone would take a plus sign, too. Eighteen digits cannot overflow 64 bits.
     let digits = !value.is_empty() && value.len() < 19 && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
@@ -170,6 +171,7 @@ impl<'a> Seen<'a> {
                     } else if name.eq_ignore_ascii_case(b"keep-alive") {
                         self.keep_alive = true;
                     } else {
+                        // Fields that it names end at the proxy (RFC 9110, section 7.6.1).
                         self.nominates = true;
                         self.upgrades |= name.eq_ignore_ascii_case(b"upgrade");
                     }
@@ -185,6 +187,9 @@ impl<'a> Seen<'a> {
     }
 
     fn request_framing(&self, is_1_1: bool) -> Result<Framing, Refused> {
+        // A machine could follow the other field, or another coding, and take a part of the body
+        // for the next request (RFC 9112, sections 6.1 and 6.3). A coding below `chunked` still has
+        // an end and is merely unknown: 501.
         if self.codings > 0 {
             return match () {
                 () if self.lengths > 0 => refuse(400, "both length and transfer coding"),
@@ -223,7 +228,7 @@ pub fn request(
         Ok(httparse::Status::Partial) => return part(input, limits).map(|()| None),
         Err(httparse::Error::TooManyHeaders) => return refuse(431, "too many fields"),
         Err(httparse::Error::Version) => return version(input),
-        Err(_) => return part(input, limits).and(refuse(400, "syntax")),
+        Err(_) => return part(input, limits).and(refuse(400, "syntax")), // Limits come first.
     };
     let (Some(method), Some(path)) = (parsed.method, parsed.path) else {
         return refuse(400, "syntax");
@@ -240,7 +245,7 @@ pub fn request(
     if has_lone_line_feed(&input[..read]) {
         return refuse(400, "lone line feed");
     }
-    let is_1_1 = parsed.version == Some(1);
+    let is_1_1 = parsed.version == Some(1); // Older ones have no upgrade and no expectation.
     let mut seen = Seen::default();
     for header in parsed.headers.iter() {
         seen.note(field(header.name.as_bytes()), header.value);
@@ -248,7 +253,7 @@ pub fn request(
     let (target, host) = target(method, path, is_1_1, &seen)?;
     let framing = seen.request_framing(is_1_1)?;
     if seen.expects_more {
-        return refuse(417, "expectation");
+        return refuse(417, "expectation"); // RFC 9110, section 10.1.1, allows this.
     }
     if is_1_1 && seen.upgrades && seen.protocol {
         return refuse(426, "another protocol, which mode = \"tcp\" passes on");
@@ -319,6 +324,7 @@ fn target<'a>(
     if method == "CONNECT" || method == "TRACE" {
         return refuse(501, "method");
     }
+    // RFC 9112, section 3.2, demands 400 for both.
     if seen.hosts > 1 || (is_1_1 && seen.hosts == 0) {
         return refuse(400, "host");
     }
@@ -328,6 +334,7 @@ fn target<'a>(
     if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
         return refuse(400, "target");
     }
+    // Only OPTIONS has the asterisk form (RFC 9112, section 3.2.4).
     if path.starts_with('/') || (path == "*" && method == "OPTIONS") {
         return Ok((path.as_bytes(), seen.host));
     }
@@ -378,6 +385,8 @@ impl<'a> Writer<'a> {
             }
             Field::Via => &mut self.via,
             Field::XForwardedFor if self.client.headers.trust => &mut self.before,
+            // `begin` has written the host, and `end` writes framing and forwarding anew. The rest
+            // belongs to the client's connection, or is the word of a client that is not trusted.
             _ => return,
         };
         put(list, &[value, b", "]);
@@ -399,6 +408,7 @@ impl<'a> Writer<'a> {
             }
         }
         if headers.forwarded && !headers.trust {
+            // RFC 7239, section 6: an IPv6 address stands in brackets, and thus in quotes.
             let quote: &[u8] = if address.contains(':') { b"\"[" } else { b"" };
             let unquote: &[u8] = if address.contains(':') { b"]\"" } else { b"" };
             put(out, &[b"Forwarded: for=", quote, address.as_bytes(), unquote, b";proto=", scheme]);
@@ -450,6 +460,7 @@ pub fn response(
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let mut parser = httparse::ParserConfig::default();
+    // A proxy removes this space, but only from a response (RFC 9112, section 5.1).
     parser.allow_spaces_after_header_name_in_responses(true);
     let read = match parser.parse_response_with_uninit_headers(&mut parsed, input, &mut fields) {
         Ok(httparse::Status::Complete(read)) => read,
@@ -466,6 +477,7 @@ pub fn response(
     }
     let bodiless = is_head || status < 200 || status == 204 || status == 304;
     let framing = match (seen.codings, seen.lengths, seen.length) {
+        // Such a response ends with its head, whatever its fields say (RFC 9112, section 6.3).
         _ if bodiless => Framing::None,
         (0, 0, _) => Framing::Close,
         (0, 1, Some(length)) => Framing::Length(length),
@@ -489,6 +501,8 @@ pub fn response(
     };
     for header in parsed.headers.iter() {
         let kind = field(header.name.as_bytes());
+        // Here the length is that of the content which GET would get (RFC 9110, section 8.6): it
+        // frames nothing, and the client is to see it.
         let length_of_none = kind == Field::ContentLength
             && status >= 200
             && (is_head || status == 304)

@@ -100,6 +100,8 @@ pub async fn serve(
             }
         }
     };
+    // The GOAWAY frame still has to leave, but a client that takes nothing must not hold the
+    // connection.
     conn.abrupt_shutdown(reason);
     let _ = tokio::time::timeout(patience, poll_fn(|cx| conn.poll_closed(cx))).await;
 }
@@ -138,6 +140,7 @@ async fn answer(
     lane.shared.count(Outcome::Received);
     let (parts, body) = request.into_parts();
     let mut entry = Entry::of_parts(lane.shared.access().as_ref(), &from.client.address, &parts);
+    // Shared with the upload, which sends interim answers while this task looks for a reset.
     let respond = Arc::new(Mutex::new(respond));
     let stop = pin!(lane.shared.stop.notified());
     let passed = {
@@ -190,6 +193,8 @@ async fn pass(
     let asks = expects && interim::asks(framing, config);
     let interim = Interim::new(config, true, expects, asks);
     let mut source = Up::new(body, framing, config, interim, respond.clone());
+    // A body about which the machine is asked is not read before it agrees; any other one is held
+    // first, so that no worker waits for it.
     if asks {
         interim::ask(&mut bytes);
     } else {
@@ -271,6 +276,7 @@ fn write_head(
     }
     let mut hosts = parts.headers.get_all(http::header::HOST).iter();
     let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+    // Either names the host; if both do, they must be equal (RFC 9113, section 8.3.1).
     let host = match (authority, hosts.next(), hosts.next()) {
         (Some(one), None, None) => one.as_bytes(),
         (Some(one), Some(other), None) if other.as_bytes() == one.as_bytes() => one.as_bytes(),
@@ -340,6 +346,8 @@ pub async fn begins(
     let told = std::future::poll_fn(|cx| loop {
         let start = conn.input.get();
         let same = start.iter().zip(PREFACE).take_while(|(a, b)| a == b).count();
+        // A request of HTTP/1 differs in its first bytes: it is decided then, and waits for no more
+        // of them.
         if same == PREFACE.len() || same < start.len() {
             return Poll::Ready(same == PREFACE.len());
         }
@@ -349,6 +357,7 @@ pub async fn begins(
             Poll::Pending => {}
         }
         let stopping = shared.is_stopping() || stop.as_mut().poll(cx).is_ready();
+        // A drain does not wait for a client that has sent nothing.
         if stopping && conn.input.is_empty() && conn.io.unread() == 0 {
             return Poll::Ready(false);
         }
@@ -363,5 +372,6 @@ pub fn rewound(conn: Conn) -> Stream {
     if input.is_empty() {
         return io;
     }
+    // h2 reads the preface itself, so that the bytes which told the protocol come once more.
     Stream::Read(Box::new(io), Buffer::of(input.get()))
 }

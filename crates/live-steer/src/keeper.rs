@@ -44,6 +44,7 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
                 let found = tokio::select! {
                     found = look => found,
                     () = changed => {
+                        // Checks of an earlier state say nothing about this one.
                         (well, ill) = (0, 0);
                         let is_taken = shared.dispatch.is_taken(side);
                         if state == State::Lost && wanted == Wanted::Awake && !is_taken {
@@ -81,6 +82,7 @@ async fn look(config: &Config, side: Side) -> Result<(), Unwell> {
 
 async fn go_down(shared: &Shared, config: &Config, side: Side) {
     let (machine, level) = (config.machine(side), shared.dispatch.level(side));
+    // Asked once for each sleep: deeper levels begin with a machine that sleeps already.
     if level == 0 && !machine.may_sleep.is_empty() && !shared.dispatch.is_allowed(side) {
         if let Err(why) = run(&machine.may_sleep, ms(machine.wake_timeout_ms)).await {
             if shared.dispatch.stay(side, ms(machine.ask_again_ms)) {
@@ -218,6 +220,7 @@ pub async fn keep_time(shared: Arc<Shared>) {
                 earlier.await;
             }
             Ok(Some(left)) => {
+                // Rounded up, so that the timer is due when this wakes.
                 let left = Duration::from_nanos(left.0.div_ceil(1000));
                 let _ = tokio::time::timeout(left, earlier).await;
             }

@@ -92,10 +92,14 @@ impl Memory {
     /// Returns the account of a client.
     pub fn account(self: &Arc<Memory>, client: IpAddr) -> Arc<Account> {
         let key = match client.to_canonical() {
+            // A client has a network of 64 bits: with an account for each address it could have any
+            // number.
             IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
             v4 => v4,
         };
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only accounts that are not in use may go: a client whose account went would begin with a
+        // full budget beside its old one.
         if accounts.len() >= IDLE && !accounts.contains_key(&key) {
             accounts.retain(|_, account| Arc::strong_count(account) > 1);
         }
@@ -144,6 +148,7 @@ impl Memory {
         let refused = self.refused.load(Ordering::Relaxed);
         let last = self.seen[1].swap(refused, Ordering::Relaxed);
         let before = self.seen[0].swap(last, Ordering::Relaxed);
+        // As much was freed as is still held, or more: `malloc_trim` walks the heap under locks.
         if high.saturating_sub(used) >= WORTH.max(used) || refused != before {
             self.high.store(used, Ordering::Relaxed);
             self.looks.store(LOOKS, Ordering::Relaxed);
@@ -198,6 +203,7 @@ impl Account {
         let idle = now.duration_since(credit.since) / IDLE_SHARE;
         let earned = idle + Duration::from_secs_f64(taken as f64 / KEEPING_UP as f64);
         credit.since = now;
+        // The bound keeps the way back short: what lies beyond it would have to be earned as well.
         credit.spent = (credit.spent + held).saturating_sub(earned).min(most);
         credit.spent + LOOK <= most
     }
@@ -231,6 +237,8 @@ impl Hold {
             return true;
         };
         let memory = &*self.account.memory;
+        // It adds first and compares then: two threads that compared first could both take the last
+        // bytes.
         let own = self.account.used.fetch_add(more, Ordering::Relaxed) + more;
         let all = memory.used.fetch_add(more, Ordering::Relaxed) + more;
         let fits = own <= memory.of_client.load(Ordering::Relaxed)

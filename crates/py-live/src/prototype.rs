@@ -30,6 +30,7 @@ fn py_error(error: Error) -> PyErr {
 }
 
 fn wait<T: Send + 'static>(py: Python<'_>, running: &Running<T, Error>, seconds: f64) -> bool {
+    // A time that is none, such as a negative one, is a single look.
     let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
     py.detach(|| running.wait(timeout))
 }
@@ -71,6 +72,7 @@ impl DatasetWriter {
     /// Files that are written.
     #[getter]
     fn written(&self) -> usize {
+        // For display alone: it orders nothing.
         self.written.load(Ordering::Relaxed)
     }
 
@@ -163,6 +165,7 @@ impl WorkerPool {
 
     /// Ends it: requests in service are answered first.
     fn stop(&self, py: Python<'_>) {
+        // It waits for requests in service, whose clients may be threads of this interpreter.
         py.detach(|| self.0.stop());
     }
 }
@@ -215,6 +218,7 @@ impl Load {
             (Some(lines), None, None) => {
                 let spacing = if random { Spacing::Exponential } else { Spacing::Even };
                 let segments = lines.into_iter().map(segment).collect();
+                // Requests come one by one; only frames come in bursts.
                 let made = Schedule::new(segments, 1, spacing, seed);
                 Pace::Schedule(made.map_err(|e| py_error(e.into()))?)
             }
@@ -283,6 +287,7 @@ impl Load {
 
 impl Load {
     fn with_outcome<T>(&self, f: impl FnOnce(&Outcome) -> PyResult<T>) -> PyResult<T> {
+        // A run gives its outcome once, but results, columns and files are all made of it.
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         if outcome.is_none() {
             *outcome = Some(taken(&self.running)?);
@@ -304,6 +309,7 @@ fn nanoseconds(times: &[f64]) -> PyResult<Vec<u64>> {
     let mut last = 0.0;
     let mut made = Vec::with_capacity(times.len());
     for (n, &time) in times.iter().enumerate() {
+        // NaN is in no range, and 10^9 s are far from the end of 64 bits of nanoseconds.
         if !(last..=1e9).contains(&time) {
             return Err(wrong(n));
         }

@@ -20,7 +20,7 @@ pub(crate) fn py_error(error: study::StudyError) -> PyErr {
     let text = error.to_string();
     match error {
         study::StudyError::Interrupted => Interrupted::new_err(text),
-        e if e.is_usage() => HalfwinkError::new_err(text),
+        e if e.is_usage() => HalfwinkError::new_err(text), // The user can mend it.
         _ => RunError::new_err(text),
     }
 }
@@ -41,7 +41,7 @@ fn values<'py>(py: Python<'py>, column: &study::Column) -> PyResult<Bound<'py, P
             study::Value::Text(text) => values.append(text)?,
             study::Value::Integer(n) => values.append(n)?,
             study::Value::Real(n) => values.append(n)?,
-            study::Value::Missing(_) => values.append(py.None())?,
+            study::Value::Missing(_) => values.append(py.None())?, // Tables hold no reasons.
         }
     }
     Ok(values)
@@ -229,7 +229,7 @@ pub(crate) fn run_together<'py>(
     for result in found {
         match result {
             Ok(found) => list.append(tables(py, found.iter().map(|(n, t)| (*n, t)))?)?,
-            Err(error) => list.append(py_error(error).into_value(py))?,
+            Err(error) => list.append(py_error(error).into_value(py))?, // Only this job failed.
         }
     }
     Ok(list)
@@ -424,7 +424,7 @@ impl Library {
             ] {
                 dict.set_item(name, value)?;
             }
-            dict.set_item("transfers", beside.map(|_| counts.transfers))?;
+            dict.set_item("transfers", beside.map(|_| counts.transfers))?; // One CPU has none.
             Ok(dict)
         };
         found.into_iter().map(row).collect()
@@ -531,7 +531,7 @@ impl Library {
     ) -> PyResult<Vec<String>> {
         let targets = self.0.targets().map_err(py_error)?;
         let by_id: HashMap<&str, &study::Target> =
-            targets.iter().map(|t| (t.id.as_str(), t)).collect();
+            targets.iter().map(|t| (t.id.as_str(), t)).collect(); // Its order is never seen.
         values
             .iter()
             .map(|(id, ours)| {

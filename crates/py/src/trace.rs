@@ -59,6 +59,7 @@ impl Write for Sink {
         self.file.write(bytes).inspect_err(|error| {
             // An interrupted call is made again.
             if error.kind() != io::ErrorKind::Interrupted {
+                // An error cannot be copied; its number is enough to say why.
                 self.refused = error.raw_os_error().map(io::Error::from_raw_os_error);
             }
         })
@@ -276,6 +277,7 @@ fn import(
             &mut BufWriter<Sink>,
         ) -> Result<trace::Summary, trace::TraceError>,
 ) -> PyResult<String> {
+    // Without the folder: the same file makes the same trace wherever it lies.
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let origin = format!("{what} {name}");
     let options = trace::ImportOptions { workload, origin, limit, level: 9 };
@@ -337,6 +339,7 @@ fn export_champsim(
     let file = open(&path)?;
     let options = trace::ExportOptions { user, kernel, limit };
     py.detach(|| {
+        // From the name that was given: that of the file beside it has another end.
         let compression = trace::Compression::of(&out);
         let done = write_whole(&out, |w| trace::export_champsim(&file, options, w, compression))?;
         Ok((done.records, done.accesses_left_out))

@@ -167,6 +167,7 @@ pub fn plan(state: &State, request: &Request, advice: Option<&Advice>) -> Result
     let cache = choose_cache(state, request.cache)?;
     let resources: Vec<(&String, &Resource)> =
         state.resources.iter().filter(|(_, resource)| resource.cache == cache).collect();
+    // `choose_cache` has found one at least, and code and data share the ways of their cache.
     let ways = resources[0].1.cbm_mask.ways();
     let routing = request.routing.or(advice.map(|a| a.routing)).unwrap_or_default();
     if routing != Routing::Both && resources.iter().any(|(_, r)| r.kind == Kind::Unified) {
@@ -194,6 +195,7 @@ pub fn plan(state: &State, request: &Request, advice: Option<&Advice>) -> Result
         return Ok(made);
     };
     made.classes = classes(&resources, routing, kernel_ways, request)?;
+    // By the same rules as `apply`, so that a plan which is printed can be applied to this tree.
     check(&made, state)?;
     made.notes = notes(&made, state, &resources);
     Ok(made)
@@ -225,6 +227,7 @@ pub fn divisible(state: &State, wanted: Option<Cache>) -> Result<Divisible, Erro
 
 fn choose_cache(state: &State, wanted: Option<Cache>) -> Result<Cache, Error> {
     let mut there: Vec<Cache> = state.resources.values().map(|r| r.cache).collect();
+    // The second level comes first, and is taken unless the other is asked for.
     there.sort_unstable();
     let root = state.root.display();
     let first = *there.first().ok_or_else(|| {
@@ -344,6 +347,7 @@ fn classes(
 
 /// Ways of each class and of the rest.
 fn sizes_that_fit(resource: &Resource, wanted: &[&Service]) -> Result<Vec<u32>, Error> {
+    // Some parts take empty masks, but a class without ways caches nothing.
     let (all, least) = (resource.cbm_mask.ways(), resource.min_cbm_bits.max(1));
     let mut left = all;
     for service in wanted {
@@ -388,6 +392,7 @@ fn place(resource: &Resource, runs: &[u32]) -> Vec<Mask> {
         let classes = &masks[..masks.len() - 1];
         classes.iter().map(|mask| (mask.0 & resource.shareable_bits.0).count_ones()).sum()
     };
+    // The rest is not counted: whatever the side, it has what is left.
     if shared(&downwards) < shared(&upwards) {
         downwards
     } else {
@@ -410,6 +415,7 @@ fn notes(made: &Plan, state: &State, resources: &[(&String, &Resource)]) -> Vec<
         if class.role == Role::Service && class.tasks.is_empty() && class.cpus.is_empty() {
             notes.push(format!("class {}: no tasks and no CPUs yet", class.name));
         }
+        // `check` has read the same lines.
         let Ok(masks) = Schemata::parse(&class.schemata.join("\n"), &state.root) else { continue };
         for (name, resource) in resources {
             let mine = masks.masks(name).and_then(|m| m.values().next().copied());
@@ -421,6 +427,7 @@ fn notes(made: &Plan, state: &State, resources: &[(&String, &Resource)]) -> Vec<
                     class.name
                 ));
             }
+            // The default group gives its ways up by the plan itself.
             for group in &state.groups[1..] {
                 let theirs = group.schemata.masks(name).into_iter().flat_map(BTreeMap::values);
                 if mine != resource.cbm_mask && theirs.copied().any(|mask| mask.overlaps(mine)) {

@@ -82,6 +82,8 @@ impl Rehearsal {
         }
         let mut all = of(to);
         all.extend(moved);
+        // First into the new group: a kill in between leaves a task in two groups, and never in
+        // none.
         self.set_tasks(to, &all)?;
         for group in state.groups.iter().filter(|group| group.name != to) {
             let had = of(&group.name);
@@ -102,6 +104,7 @@ impl Rehearsal {
             return Err(refused(INVALID));
         }
         if !to.is_empty() {
+            // As in the kernel, CPUs that a group gives up go to the default group.
             let dropped: BTreeSet<u32> = had.difference(cpus).copied().collect();
             let rest: BTreeSet<u32> = state.rest().cpus.union(&dropped).copied().collect();
             self.set_cpus("", &rest)?;
@@ -250,6 +253,7 @@ impl Files for Rehearsal {
         fs::write(scratch.join("mode"), "shareable\n")?;
         fs::write(scratch.join("cpus_list"), "\n")?;
         fs::write(scratch.join("tasks"), "")?;
+        // As in the kernel, a group appears with all of its files.
         fs::rename(scratch, self.root.join(name))
     }
 

@@ -155,6 +155,7 @@ fn take_step_back(
         Step::KernelMode { before, cpus, after } => {
             back_to_mode(files, before, cpus.as_ref(), after, changes)
         }
+        // When its group is removed, the task is back in the default group.
         Step::Task { before, .. } if before.is_empty() => Ok(()),
         Step::Task { group, task, before, .. } => {
             let state = State::read(files)?;
@@ -166,6 +167,7 @@ fn take_step_back(
         }
         Step::Cpus { before, .. } => {
             for (name, list) in before {
+                // Read anew for each group: CPUs that one gets back are taken from another.
                 let state = State::read(files)?;
                 let now = state.group(name).map(|group| show_cpus(&group.cpus));
                 if now.is_some_and(|now| now != *list) {
@@ -174,6 +176,7 @@ fn take_step_back(
             }
             Ok(())
         }
+        // The masks of a new group go with it.
         Step::Schemata { before: None, .. } => Ok(()),
         Step::Schemata { group, before: Some(lines), .. } => {
             let (old, state) = (masks_of(lines)?, State::read(files)?);

@@ -107,6 +107,7 @@ impl State {
     /// A file is missing, cannot be read or says what it may not.
     pub fn read(files: &dyn Files) -> Result<State, Error> {
         let mut names = files.folders("").map_err(|e| Error::io(files.root(), e))?;
+        // These folders of the root are no groups.
         names.retain(|name| !matches!(name.as_str(), "info" | "mon_groups" | "mon_data"));
         names.insert(0, String::new());
         let groups: Vec<Group> =
@@ -184,11 +185,13 @@ fn read_resources(
         // What only monitors has none.
         let Some(text) = read_if(files, &closids)? else { continue };
         let num_closids = text::count(&text, &place(files, &closids))?;
+        // A group takes a class of every resource, so that the scarcest one decides.
         classes = classes.min(num_closids);
         if is_cache(&name) {
             let masks = rest.masks(&name).ok_or_else(|| {
                 wrong(&place(files, "schemata"), 1, "", &format!("a line of {name}, as in info"))
             })?;
+            // `info` does not say which caches there are; the masks of the default group do.
             let ids = masks.keys().copied().collect();
             let resource = read_resource(files, &name, num_closids, ids)?;
             found.insert(name, resource);

@@ -155,6 +155,7 @@ impl Neighbours {
             }
             entry.fixed = true;
             entry.standing = Standing::Nothing;
+            // `due` hands over packets that have waited for it.
             entry.mac = Some(given.mac);
             entry.next = None;
         }
@@ -168,6 +169,8 @@ impl Neighbours {
                 return true;
             }
             entry.mac = None;
+            // Only an entry with a request under way has packets that wait: it goes if no answer
+            // comes.
             let asked = entry.next.is_some();
             if asked {
                 rooms.change(key, entry.serial, &mut entry.standing, Standing::Asked);
@@ -187,6 +190,7 @@ impl Neighbours {
         packet: impl FnOnce() -> Held,
     ) -> Answer {
         if !self.table.contains_key(&key) {
+            // Before room is made: a scan beyond the limit evicts no entry.
             if !self.rooms.may_ask(now, from) {
                 return Answer::Full;
             }
@@ -210,6 +214,7 @@ impl Neighbours {
         if entry.fixed {
             return Answer::Known { mac, until: Time::NEVER, ask: false };
         }
+        // A packet goes to it: from now on no flood of strangers can evict it.
         self.rooms.change(key, entry.serial, &mut entry.standing, Standing::Known);
         let until = entry.confirmed.saturating_add(REACHABLE);
         if now < until {
@@ -238,6 +243,8 @@ impl Neighbours {
         let is_there = |key, serial, standing| is_there(table, key, serial, standing);
         let Some(goes) = self.rooms.who_goes(key, is_there) else { return };
         let goes = goes.or_else(|| {
+            // Reached only if all entries are known. The serial number decides between equal times,
+            // so that the order of the map does not.
             let there = table.iter().filter(|(at, n)| !n.fixed && at.is_beside(key));
             there.min_by_key(|(_, n)| (n.used, n.serial)).map(|(&at, _)| at)
         });
@@ -338,6 +345,7 @@ impl Neighbours {
             !gone
         });
         let table = &self.table;
+        // Queues keep entries that have gone since, and would grow with them.
         self.rooms.tidy(|key, serial, standing| is_there(table, key, serial, standing));
         due
     }

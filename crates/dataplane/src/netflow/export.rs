@@ -118,6 +118,7 @@ impl Exporter {
         self.header(now);
         out.export(&self.buffer);
         counters.exports += 1;
+        // Version 9 counts datagrams (RFC 3954, section 5.1), the others count flows.
         self.sequence = self.sequence.wrapping_add(match self.format {
             ExportFormat::V9 => 1,
             _ => self.flows,
@@ -170,6 +171,7 @@ impl Exporter {
 
     fn close_set(&mut self) {
         if let Some((start, _)) = self.set.take() {
+            // Sets end at multiples of four bytes (RFC 3954, section 5.3).
             let end = self.buffer.len().next_multiple_of(4);
             self.buffer.resize(end, 0);
             let len = (end - start) as u16;
@@ -183,6 +185,7 @@ impl Exporter {
         let uptime = milliseconds(now) as u32;
         let mut words: [u32; 6] = [0; 6];
         let len = self.buffer.len() as u32;
+        // Version 9 counts templates, too; version 5 has none.
         let count = u32::from(self.records);
         let used = match self.format {
             ExportFormat::V5 => {
@@ -246,6 +249,8 @@ impl Exporter {
         }
         self.put(sample.input);
         self.put(sample.output);
+        // Version 5 has 32 bits: a count beyond them stays at the largest value instead of
+        // wrapping.
         let most = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let times = [flow.first, flow.last].map(|at| milliseconds(at) as u32);
         for word in [most(flow.packets), most(flow.bytes), times[0], times[1]] {

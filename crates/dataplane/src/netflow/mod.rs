@@ -145,6 +145,8 @@ impl NetFlow {
             if flow.sample.key != sample.key {
                 continue;
             }
+            // It ended before this packet, though no tick has seen that: the packet begins another
+            // flow.
             if let Some(end) = over(flow, now, &self.settings) {
                 self.end(place, end, now, out, counters);
                 return self.begin(place, tag, now, sample, counters);
@@ -166,6 +168,7 @@ impl NetFlow {
     /// A free way of a set, or else the one whose last packet is the oldest.
     fn room_in(&self, set: usize) -> usize {
         let last = |way: usize| self.flows[set * WAYS + way].as_ref().map(|flow| flow.last);
+        // None is below every time: a free way comes first.
         (0..WAYS).min_by_key(|&way| last(way)).unwrap_or(0)
     }
 
@@ -211,6 +214,8 @@ impl NetFlow {
         // each set is looked at about once a second, however far ticks are apart.
         let passed = now.saturating_sub(self.looked).min(LOOK).as_ps();
         let due = (sets as u128 * u128::from(passed) / u128::from(LOOK.as_ps())) as usize;
+        // While less than one set is due, time adds up: ticks that come often would never look
+        // otherwise.
         if due > 0 {
             self.looked = now;
         }

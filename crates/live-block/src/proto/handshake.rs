@@ -171,6 +171,7 @@ impl Handshake {
             return Ok((0, Step::More));
         }
         let flags = u32_at(input, 0);
+        // The protocol has the server end the connection at flags that it has not offered.
         if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
             return Err(Refused::Flags(flags));
         }
@@ -193,6 +194,7 @@ impl Handshake {
             return Err(Refused::Magic(magic));
         }
         let (option, length) = (u32_at(input, 8), u32_at(input, 12));
+        // Up to here an option is read away and refused, so that the client can go on with others.
         if length > MOST_SKIPPED {
             return Err(Refused::TooLong(option, length));
         }
@@ -205,6 +207,7 @@ impl Handshake {
         if input.len() < whole {
             return Ok((0, Step::More));
         }
+        // Behind the checks for the whole: a part comes here again, and is one option still.
         self.count()?;
         let step = self.answer(export, option, &input[16..whole], out)?;
         Ok((whole, step))
@@ -232,6 +235,7 @@ impl Handshake {
         match option {
             option::EXPORT_NAME => {
                 if !is_named(export, data) {
+                    // This option has no reply for errors: the protocol has the connection end.
                     return Err(Refused::Export);
                 }
                 out.extend(export.size.to_be_bytes());
@@ -318,6 +322,8 @@ impl Handshake {
         if !is_named(export, name) {
             return reply(out, option, answer::UNKNOWN, b"no export of that name");
         }
+        // A list without queries asks for all contexts, and `base:` for those of that namespace;
+        // only a list has such wildcards.
         let lists_all = !sets && (queries.is_empty() || queries.contains(&&b"base:"[..]));
         if lists_all || queries.contains(&ALLOCATION) {
             self.allocation |= sets;
@@ -334,6 +340,7 @@ fn queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let (name, mut rest) = text(data)?;
     let count = u32_at(rest.get(..4)?, 0);
     rest = &rest[4..];
+    // No memory is set aside for `count`, which is only what the client says.
     let mut queries = Vec::new();
     for _ in 0..count {
         let (query, after) = text(rest)?;

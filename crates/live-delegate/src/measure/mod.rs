@@ -196,6 +196,7 @@ impl Bench {
     /// Prepares to measure between two CPUs.
     #[must_use]
     pub fn new(here: u32, there: Option<u32>, limits: Limits) -> Bench {
+        // The least of many readings is one that no interrupt has disturbed.
         let reading = (0..10_000).map(|_| {
             let before = clock::ticks();
             clock::ticks() - before
@@ -227,6 +228,7 @@ impl Bench {
         let rows: Vec<Row> = rows.collect();
         let times = |name: &str| {
             rows.iter().find(|row| row.name == name).and_then(|row| match &row.found {
+                // A median below the reading of the counter is 0, and divides nothing.
                 Found::Times(times) if times.p50_ns > 0.0 => Some(times),
                 _ => None,
             })
@@ -297,6 +299,7 @@ impl Bench {
         // What comes first is not what comes always.
         for _ in 0..(self.limits.repetitions / 10).max(3) {
             once();
+            // At least three quarters of the time are for trials, however slow an item is.
             if clock::ticks() - begun > limit / 4 {
                 break;
             }

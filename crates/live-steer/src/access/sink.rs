@@ -73,6 +73,7 @@ impl AccessLog {
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let found = match options().open(&self.file) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // `begin` makes the file, so that only its folder has to be there.
                 let folder = folder.unwrap_or(Path::new("."));
                 File::open(folder).and_then(|f| f.metadata()).and_then(|found| {
                     let kind = io::ErrorKind::NotADirectory;
@@ -92,6 +93,7 @@ impl AccessLog {
 
     fn open(&self) -> Result<File, String> {
         let opened = if self.is_stdout() {
+            // A descriptor of its own: another log that takes over must not close the program's.
             io::stdout().as_fd().try_clone_to_owned().map(File::from)
         } else {
             options().create(true).open(&self.file)
@@ -143,6 +145,7 @@ impl Access {
     /// Appends a line, or drops it if there is no room. Never waits for the file.
     pub(super) fn push(&self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let mut line = Vec::with_capacity(512);
+        // The line is made without the lock, so that threads wait for its copy alone.
         let format = self.lock().log.format;
         write(format, &mut line);
         let mut state = self.lock();
@@ -154,6 +157,8 @@ impl Access {
         }
         state.pending.extend_from_slice(&line);
         drop(state);
+        // Only these two lines can end a wait of the writer; any other ring would be a call in
+        // vain.
         if before == 0 || (before < ENOUGH && before + line.len() >= ENOUGH) {
             self.work.notify_one();
         }
@@ -235,6 +240,8 @@ impl Writer {
             let (next, ending) = self.wait();
             self.write();
             if let Some(file) = next {
+                // Lines that came before the change have gone to the old file, as far as it took
+                // them.
                 self.begin_file(file);
                 self.write();
             }
@@ -254,6 +261,7 @@ impl Writer {
         let woken = |state: &State| state.ending || state.next.is_some();
         let mut state = access.lock();
         let failing = state.error.is_some();
+        // A file that fails is tried again after the pause, with new lines or without.
         if !failing {
             let idle = access.work.wait_while(state, |s| s.pending.is_empty() && !woken(s));
             state = idle.unwrap_or_else(PoisonError::into_inner);
@@ -262,6 +270,8 @@ impl Writer {
         let more = |s: &mut State| !woken(s) && (failing || s.pending.len() < ENOUGH);
         let gathered = access.work.wait_timeout_while(state, pause, more);
         state = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        // A swap copies nothing. While a chunk is not written, lines stay in `pending`, which has
+        // the bound.
         if self.at == self.chunk.len() {
             self.chunk.clear();
             self.at = 0;
@@ -278,6 +288,7 @@ impl Writer {
         let access = self.access.clone();
         while self.at < self.chunk.len() {
             let wrote = match self.file.write(&self.chunk[self.at..]) {
+                // A file that takes nothing without an error would keep this loop busy.
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),
                 other => other,
             };

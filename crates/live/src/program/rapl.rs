@@ -105,6 +105,7 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.reader.take() {
+            // The thread waits for this end of the channel to go.
             drop(end);
             // It has nothing to say: a domain that fails is marked, not a panic.
             let _ = thread.join();
@@ -142,6 +143,7 @@ impl Domains {
         let mut names: Vec<String> = match fs::read_dir(&folder) {
             Ok(entries) => {
                 let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+                // The control types themselves (`intel-rapl`) have no counters.
                 names.filter(|name| name.contains(':')).collect()
             }
             Err(e) => return Domains { missing: Some(wrong(&folder, e)), ..Domains::default() },
@@ -154,6 +156,7 @@ impl Domains {
             return Domains { missing, ..Domains::default() };
         };
         names.retain(|name| name.starts_with(shown));
+        // As text, `intel-rapl:10` would stand before `intel-rapl:2`.
         names.sort_by_key(|name| numbers(name));
         let mut found = Domains::default();
         let mut missing = Vec::new();
@@ -244,6 +247,7 @@ impl Domain {
 
 /// Microjoules from one value of a counter to the next; none if a value cannot be.
 fn gone(last_uj: u64, now_uj: u64, range_uj: u64) -> Option<u64> {
+    // A value beyond the range is no reading: the sum would be wrong for good.
     let rest = range_uj.checked_sub(last_uj)?;
     match now_uj.checked_sub(last_uj) {
         Some(gone) => (gone <= rest).then_some(gone),

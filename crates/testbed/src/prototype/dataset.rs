@@ -174,11 +174,14 @@ pub fn write(
     let bytes = sizes.iter().sum();
     let sum = String::new();
     let mut made = Dataset { format: FORMAT, options, shape: law.shape(), bytes, sum };
+    // Before the files, and without a sum: the same call knows a folder that was stopped, and goes
+    // on.
     describe(folder, &made)?;
     let sums = write_files(folder, options.seed, &sizes, threads, written, stop)?;
     let files = sizes.iter().enumerate().map(|(n, &bytes)| (name(n), bytes)).collect();
     let index = Index { folder: folder.to_owned(), files };
     put(&folder.join(INDEX), index.text().as_bytes())?;
+    // Last, since a description with a sum says that all files are there.
     made.sum = total(&sums);
     describe(folder, &made)?;
     Ok(made)
@@ -322,6 +325,7 @@ fn write_files(
     };
     let work = || -> Result<(), Error> {
         loop {
+            // A folder at a time: no two threads make the same one.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= folders {
                 return Ok(());

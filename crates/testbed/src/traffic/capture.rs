@@ -77,6 +77,7 @@ impl Format {
             return Err(Error::input(format!("{}: {other}", path.display())));
         }
         let is_ng = head.starts_with(&PCAPNG_MAGIC);
+        // A stream that is unpacked cannot be rewound: what was looked at comes once more.
         let file: Source = BufReader::new(Box::new(Cursor::new(head).chain(file)));
         if is_ng {
             return PcapNgReader::new(file).map(Format::Ng).map_err(|e| wrong(path, &e));
@@ -141,6 +142,7 @@ impl Replay {
     pub fn advance(&mut self) -> Result<Option<u64>, Error> {
         loop {
             let Some(at) = self.read_one()? else {
+                // A file without a frame to send would be read again in vain.
                 if self.times_left == 0 || self.read == 0 {
                     return Ok(None);
                 }
@@ -205,6 +207,7 @@ impl Replay {
                 let Some(described) = reader.interfaces().get(interface as usize) else {
                     return Err(wrong(path, &PcapError::InvalidInterfaceId(interface)));
                 };
+                // Each interface of a file has a type of link of its own.
                 link(path, described.linktype)?.frame(raw, frame);
                 // Simple packets have no time: they follow at once.
                 return Ok(Some(ticks.map_or(Duration::ZERO, |t| tick_time(described, t))));
@@ -263,6 +266,7 @@ impl Writer {
         } else {
             PcapNgWriter::new(file).and_then(|mut writer| {
                 let mut interface = InterfaceDescriptionBlock::new(DataLink::ETHERNET, SNAP_BYTES);
+                // Without this option readers take times for microseconds.
                 interface.options.push(InterfaceDescriptionOption::IfTsResol(9));
                 writer.write_pcapng_block(interface)?;
                 Ok(Out::Ng(writer))

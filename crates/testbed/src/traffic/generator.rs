@@ -208,6 +208,7 @@ impl Times {
         self.frames += 1;
         self.bytes += bytes as u64;
         self.lateness.record(Time::ns(now_ns.saturating_sub(due_ns)));
+        // No frame is due before the start.
         let slot = ((due_ns - self.start_ns) / self.slot_ns) as usize;
         while self.slots.len() <= slot {
             let at_s = self.slots.len() as f64 * self.slot_ns as f64 / 1e9;
@@ -238,6 +239,7 @@ impl Work<'_> {
         Ok(match &mut self.pace {
             Pace::Schedule(schedule) => schedule.next().map(|offset| start + offset),
             Pace::Captured(faster) => Some(start + (captured_ns as f64 / *faster) as u64),
+            // A frame is due when it is asked for, so that a flood is never late.
             Pace::Flood(_) => Some(monotonic_ns().max(start)).filter(|&t| t < self.times.end_ns),
         })
     }
@@ -302,6 +304,7 @@ impl Work<'_> {
 
     /// Waits until a frame is due, or for a nap's length.
     fn flush_and_wait(&mut self, due_ns: u64, now_ns: u64) -> Result<(), Error> {
+        // Frames that are due do not wait for the batch to be full.
         if self.flush()? {
             // Sending took a while: that was no waiting.
             self.times.spun_until = None;

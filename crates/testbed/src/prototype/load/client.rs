@@ -112,6 +112,7 @@ impl Target {
     }
 
     fn request(&self, path: &str) -> Result<Request<Body>, Failure> {
+        // HTTP/2 takes scheme and authority from the URI, HTTP/1 names the host in a field.
         let builder = if self.shared.is_some() {
             Request::get(format!("http://{}{path}", self.authority))
         } else {
@@ -160,6 +161,7 @@ impl Target {
         let service_ns = monotonic_ns() - sent_ns;
         let known = self.sizes.get(file).copied();
         let differs = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a != b);
+        // Only this workload answers with the file itself.
         let whole = (workload == Some(Workload::Readfile)).then_some(body_bytes);
         let wrong_length =
             status == 200 && (differs(told, known) || differs(whole, told.or(known)));
@@ -190,6 +192,7 @@ impl Target {
             link.0 = Some(self.connect_1().await.map_err(|_| "connect")?);
         }
         let sender = link.0.as_mut().ok_or("connect")?;
+        // The time to connect is no part of the service time.
         let sent_ns = monotonic_ns();
         match sender.send_request(request).await {
             Ok(response) => Ok((response, sent_ns, !alive)),
@@ -205,6 +208,7 @@ impl Target {
         shared: &Mutex<Option<http2::SendRequest<Body>>>,
         request: Request<Body>,
     ) -> Result<(Response<Incoming>, u64, bool), Failure> {
+        // The lock is held for the connection alone: requests on it run at the same time.
         let (mut sender, connected) = {
             let mut shared = shared.lock().await;
             let alive = shared.as_ref().is_some_and(|sender| !sender.is_closed());
