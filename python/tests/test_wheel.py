@@ -319,6 +319,7 @@ def test_wheels_are_small_and_their_tag_is_true(wheels: Path) -> None:
 def test_sources_hold_what_their_wheel_is_built_of(wheels: Path, tmp_path: Path) -> None:
     (archive,) = wheels.glob("*.tar.gz")
     # Not by tarfile: Debian 12's Python has no filters there, and later ones ask for one.
+    need("tar")
     subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
     (folder,) = tmp_path.iterdir()
     for place in ("machines", "studies", "targets", "workloads", "tools/packaging", "docs/man"):
