@@ -29,8 +29,11 @@ pub(super) fn resumptions(file: &TraceFile, cpu: u16) -> Result<Vec<Option<u64>>
             Item::Run(id) => {
                 let template = program.template(id);
                 let block = program.block(template.block);
-                let last = program.instrs_of(block)[usize::from(template.executed) - 1].branch;
-                flow.run(block.pc.0, block.kernel, last);
+                let executed = &program.instrs_of(block)[..usize::from(template.executed)];
+                // A run of no instructions is allowed, and goes nowhere.
+                if let Some(last) = executed.last() {
+                    flow.run(block.pc.0, block.kernel, last.branch);
+                }
             }
         }
     }

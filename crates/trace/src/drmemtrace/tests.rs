@@ -206,3 +206,13 @@ fn several_cpus_need_a_number() {
     let error = export_drmemtrace(&file, ALL, Vec::new(), Compression::Xz).unwrap_err();
     assert!(error.to_string().contains("expected one of them"), "{error}");
 }
+
+#[test]
+fn run_of_no_instructions_is_exported_as_nothing() {
+    let mut script = Script::new();
+    let block = script.block(USER, &[0x90, 0x90], &[1, 1]);
+    script.run(block, 0, &[]);
+    script.run(block, 2, &[]);
+    let (done, _) = exported(&script.file(), ALL);
+    assert_eq!(done.instructions, [2, 0]);
+}
