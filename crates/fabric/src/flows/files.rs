@@ -43,7 +43,12 @@ impl<'a> Words<'a> {
     }
 
     fn whole(&mut self, what: &str, least: u32, most: u32) -> Result<u32, FileError> {
-        let number = self.number(what, f64::from(least), f64::from(most))?;
+        let word = self.text(what)?;
+        self.parse_whole(word, what, least, most)
+    }
+
+    fn parse_whole(&self, word: &str, what: &str, least: u32, most: u32) -> Result<u32, FileError> {
+        let number = self.parse(word, what, f64::from(least), f64::from(most))?;
         if number.fract() == 0.0 {
             return Ok(number as u32);
         }
@@ -213,9 +218,9 @@ fn read_coflow(
         let (rack, mb) = word.split_once(':').ok_or_else(|| {
             words.wrong(format!("a reducer: found `{word:.60}`, expected rack:megabytes"))
         })?;
-        let rack = words.parse(rack, "rack of a reducer", 0.0, f64::from(places - 1))?;
+        let rack = words.parse_whole(rack, "rack of a reducer", 0, places - 1)?;
         let mb = words.parse(mb, "megabytes", 0.0, LARGEST * 1e-6)?;
-        let (to, bytes) = (server(rack as u32), 1e6 * mb / f64::from(mappers));
+        let (to, bytes) = (server(rack), 1e6 * mb / f64::from(mappers));
         for &from in senders.iter().filter(|&&from| from != to) {
             // A share below a byte is no flow.
             if bytes >= 1.0 {
@@ -326,6 +331,8 @@ pub(super) mod tests {
         assert_eq!(error("4 2\n1 0 1 3 1 2:1.0\n"), "2: found 1 coflows, expected 2");
         let more = "4 1\n1 0 1 3 1 2:1.0\n2 0 1 3 1 2:1.0\n";
         assert_eq!(error(more), "3: found a line behind 1 coflows, expected no more");
+        let half = "4 1\n1 0 1 3 1 1.5:2\n";
+        assert_eq!(error(half), "2: rack of a reducer: found 1.5, expected a whole number");
         assert_eq!(error("4 1\n1 0 1 3 1 2\n"), "2: a reducer: found `2`, expected rack:megabytes");
     }
 }
