@@ -143,6 +143,16 @@ fn schedules_between_racks_are_replayed() {
 }
 
 #[test]
+fn schedule_of_a_fabric_that_grew_for_its_file_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.coflows");
+    // More racks than the fabric has.
+    fs::write(&path, "150 1\n1 0 2 3 149 2 140:40 7:40\n").unwrap();
+    let names = ["racks", path.to_str().unwrap(), "opera-648", "most-needed"];
+    proves(&job(names, &[("duration_ms", "4"), ("at_most_ms", "40")]), &["circuits"]);
+}
+
+#[test]
 fn every_server_of_a_fleet_has_its_place() {
     let options = [("requests", "3000"), ("servers", "5")];
     let report = proves(&job(["server", "count@30", "niccolini", "hybrid"], &options), &[]);

@@ -59,6 +59,19 @@ impl FabricInfo {
         })
     }
 
+    /// The fabric of a job, with room for its workload.
+    fn for_job(
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+    ) -> Result<FabricInfo, StudyError> {
+        let info = library.fabric(&job.machine, &settings.machine)?;
+        match needs_of(&job.workload)? {
+            Some(needs) => info.with_room(library, &job.machine, &settings.machine, needs),
+            None => Ok(info),
+        }
+    }
+
     /// The same fabric with as many racks as a file needs, if it has fewer and nothing sets them:
     /// switches have a port for each, and as many circuits share one.
     fn with_room(
@@ -162,11 +175,7 @@ impl World for Racks {
         job: &Job,
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
-        let info = library.fabric(&job.machine, &settings.machine)?;
-        let info = match needs_of(&job.workload)? {
-            Some(needs) => info.with_room(library, &job.machine, &settings.machine, needs)?,
-            None => info,
-        };
+        let info = FabricInfo::for_job(library, job, &settings)?;
         info.rack_policy(&settings.choice)?;
         let source = Source::find(library, &job.workload, info.racks()?)?;
         let options = &settings.options;
@@ -193,7 +202,7 @@ impl World for Racks {
         if place.family != Family::Circuits {
             return Err(nobody_at(job, place));
         }
-        let info = library.fabric(&job.machine, &settings.machine)?;
+        let info = FabricInfo::for_job(library, job, settings)?;
         Ok(replayer(info.rack_policy(&settings.choice)?))
     }
 }
