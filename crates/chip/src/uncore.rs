@@ -226,8 +226,7 @@ impl Uncore {
     pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Served> {
         let (arrival, request) = self.queue.pop()?;
         let mode = usize::from(request.kernel);
-        // Adjacent lines are in different banks. A bank starts an access each `occupancy`, whatever
-        // the latency: it is pipelined.
+        // Adjacent lines are in different banks, which are pipelined.
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
@@ -282,8 +281,6 @@ impl Uncore {
         let dirty = found == SnoopResult::Dirty && reads;
         let (hit, victim) = self.access(&request, if dirty { flag::DIRTY } else { 0 });
         let mut served = Served::Answered(answer);
-        // A dirty copy elsewhere makes the third level's own one stale; a clean one is needed only
-        // where the third level has none.
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;
             let at = looked_up + self.transfer;

@@ -116,8 +116,8 @@ pub fn run(
     run_with(model, workload, configuration, kernel, seed, policies, &RunControl::new())
 }
 
-/// Runs with policies such as [`policies`] makes, so that a caller can log them, until it ends or is
-/// asked to stop.
+/// Runs with policies such as [`policies`] makes, so that a caller can log them, until it ends or
+/// is asked to stop.
 ///
 /// # Errors
 /// See [`run`].
