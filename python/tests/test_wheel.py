@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking
+from conftest import Halfwink, lacking, need
 from cyclopts import App
 
 from halfwink.cli.main import COMMANDS, build
