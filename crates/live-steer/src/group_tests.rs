@@ -173,6 +173,19 @@ fn a_machine_that_followed_its_group_serves_when_it_is_wanted() {
 }
 
 #[test]
+fn a_machine_that_followed_its_group_has_slept() {
+    let (script, dispatch) = asleep();
+    script.wake(&dispatch, THIRD);
+    dispatch.awake(SECOND);
+    script.wake(&dispatch, SECOND);
+    assert_eq!(state(&dispatch, SECOND), State::On);
+    dispatch.with(|inner, _| {
+        let counts = inner.of(SECOND).counts;
+        assert_eq!([counts.sleeps, counts.spared, counts.followed, counts.wakes], [1, 0, 1, 1]);
+    });
+}
+
+#[test]
 fn a_machine_that_may_not_sleep_keeps_its_group_on() {
     let (_, dispatch) = group();
     assert!(!dispatch.leave(SECOND));

@@ -240,7 +240,8 @@ impl Machine {
             self.held = Time::NEVER;
         }
         let since = if is_held { self.on_since } else { now };
-        self.counts.spared += u64::from(is_held);
+        // One that its group has woken did sleep.
+        self.counts.spared += u64::from(is_held && !self.follows);
         self.become_(now, State::On);
         self.on_since = since;
     }

@@ -212,7 +212,6 @@ impl Inner {
         let machine = &mut self.machines[side.index()];
         machine.counts.wakes += 1;
         machine.wanted = Wanted::Awake;
-        machine.follows = false;
         self.is_apart |= machine.group.is_some();
         match machine.state {
             State::Asleep => machine.become_(now, State::Waking),
@@ -223,6 +222,7 @@ impl Inner {
             }
             State::On | State::GoingDown | State::Waking | State::Lost => {}
         }
+        machine.follows = false;
     }
 
     /// Lets a machine that goes down serve on, before anything was done to it.
