@@ -4,7 +4,7 @@ use halfwink_live::program::rapl::Measured;
 use halfwink_live_delegate::report::Report as LiveReport;
 use serde::Serialize;
 
-use crate::openmetrics::{meters, Page};
+use crate::openmetrics::{meters, Count, Page};
 
 /// Report of a program under delegation.
 #[derive(Debug, Serialize)]
@@ -19,10 +19,7 @@ pub struct Report {
     pub measured: Measured,
 }
 
-/// Counts of a run: name, help, value.
-type Count = (&'static str, &'static str, fn(&Report) -> u64);
-
-const COUNTS: [Count; 6] = [
+const COUNTS: [Count<Report>; 6] = [
     ("process_images", "Programs that loaded the library, and forks", |r| r.live.process_images),
     ("threads", "Threads that made a call", |r| r.live.threads),
     ("uncounted_threads", "Threads without room, which ran uncounted and unmoved", |r| {
@@ -38,10 +35,7 @@ impl Report {
     #[must_use]
     pub fn metrics(&self) -> String {
         let mut page = Page::default();
-        for (name, help, of) in COUNTS {
-            let name = format!("halfwink_delegate_{name}");
-            page.family(&name, "counter", "_total", help).add(&[], of(self));
-        }
+        page.counts("halfwink_delegate", &COUNTS, self);
         let help = "System calls of the program, by name and by where they were made";
         let mut calls = page.counter("halfwink_delegate_calls", help);
         for call in &self.live.calls {

@@ -19,6 +19,9 @@ use halfwink_live::program::stand_in::PolicyFaults;
 
 use crate::log::Told;
 
+/// A count of a report: name, help, value.
+pub type Count<R> = (&'static str, &'static str, fn(&R) -> u64);
+
 /// The page under construction.
 #[derive(Default)]
 pub struct Page(String);
@@ -27,6 +30,14 @@ impl Page {
     /// Begins a family of counters; its samples end in `_total`.
     pub fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.family(name, "counter", "_total", help)
+    }
+
+    /// Adds the counts of a report, each a family whose name begins with `prefix`.
+    pub fn counts<R>(&mut self, prefix: &str, counts: &[Count<R>], report: &R) {
+        for (name, help, of) in counts {
+            let name = format!("{prefix}_{name}");
+            self.family(&name, "counter", "_total", help).add(&[], of(report));
+        }
     }
 
     /// Begins a family of gauges.

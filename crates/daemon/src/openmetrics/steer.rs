@@ -2,13 +2,10 @@
 
 use halfwink_policy::steering::ASLEEP;
 
-use super::{event_log, meters, policy_faults, Page};
+use super::{event_log, meters, policy_faults, Count, Page};
 use crate::steer::Report as SteerReport;
 
-/// Counts of a machine behind a proxy: name, help, where it stands.
-type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
-
-const MACHINE_COUNTS: [MachineCount; 14] = [
+const MACHINE_COUNTS: [Count<halfwink_live_steer::MachineReport>; 14] = [
     ("served", "Requests answered", |m| m.counts.served),
     ("failed", "Attempts that failed", |m| m.counts.failed),
     ("retried", "Attempts that were made again", |m| m.counts.retried),

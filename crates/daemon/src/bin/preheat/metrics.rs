@@ -1,13 +1,10 @@
 //! A preheating daemon's page.
 
-use halfwink_daemon::openmetrics::{event_log, meters, Page};
+use halfwink_daemon::openmetrics::{event_log, meters, Count, Page};
 
 use crate::program::Report as PreheatReport;
 
-/// Counts of a daemon: name, help, where it stands.
-type Count = (&'static str, &'static str, fn(&PreheatReport) -> u64);
-
-const COUNTS: [Count; 9] = [
+const COUNTS: [Count<PreheatReport>; 9] = [
     ("announcements", "Announcements that were believed", |r| r.counts.heard),
     ("unknown", "Announcements of services that have no set here", |r| r.counts.unknown),
     ("handshakes", "Handshakes that were taken for announcements", |r| r.counts.handshakes),
@@ -24,10 +21,7 @@ const COUNTS: [Count; 9] = [
 /// A preheating daemon's page.
 pub(crate) fn preheat(report: &PreheatReport) -> String {
     let mut page = Page::default();
-    for (name, help, of) in COUNTS {
-        let name = format!("halfwink_preheat_{name}");
-        page.family(&name, "counter", "_total", help).add(&[], of(report));
-    }
+    page.counts("halfwink_preheat", &COUNTS, report);
     let help = "Datagrams that were no valid announcement, by reason";
     let mut refused = page.counter("halfwink_preheat_refused", help);
     report.counts.refused.iter().for_each(|(why, count)| refused.add(&[("why", why)], count));
