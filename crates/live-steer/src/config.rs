@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
+use halfwink_live::program::child::can_run;
 use halfwink_live::program::config::exposed;
 use halfwink_policy::steering::{Rest, Side, LEVELS};
 use halfwink_units::Time;
@@ -16,7 +17,7 @@ use super::address::Address;
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::budget;
 use super::limits::Limits;
-use super::power::{can_run, Power};
+use super::power::Power;
 use super::ranges::{within, wrong, Wrong, HOUR_MS};
 
 /// Policy of a description that names none, and of one whose module fails.

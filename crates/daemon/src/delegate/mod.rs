@@ -5,7 +5,6 @@ mod report;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 use halfwink_engine::Input;
 use halfwink_live::clock::Rate;
-use halfwink_live::program::child::Child;
+use halfwink_live::program::child::{can_run, Child};
 use halfwink_live::program::config::{changes, read_as, Read};
 use halfwink_live::program::rapl::Meter;
 use halfwink_live::sys::CpuSet;
@@ -106,13 +105,7 @@ fn cpus(input: &Input, wanted: Option<u32>) -> Result<(CpuSet, u32), Error> {
 /// Checks that there is such a program, where a shell would find it.
 fn runnable(command: &[OsString]) -> Result<(), String> {
     let program = command.first().ok_or("expected a program and its arguments")?;
-    let is_program = |path: &Path| {
-        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 > 0)
-    };
-    let is_path = program.as_encoded_bytes().contains(&b'/');
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&folders).map(|folder| folder.join(program));
-    if if is_path { is_program(Path::new(program)) } else { places.any(|path| is_program(&path)) } {
+    if can_run(program) {
         return Ok(());
     }
     Err(format!("{}: no such program", program.display()))

@@ -20,11 +20,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use halfwink_live::descriptor::mac;
+use halfwink_live::program::child::can_run;
 
 use super::health::Unwell;
 use drive::{Driver, Fault, Tool};
 pub use drive::{Found, Seen};
-pub use run::{can_run, run};
+pub use run::run;
 
 /// A way to put a machine to sleep and to wake it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

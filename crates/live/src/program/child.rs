@@ -1,9 +1,12 @@
 //! A command that a live program starts: its end, its exit status, and signals for it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{self, Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -106,6 +109,20 @@ impl Child {
     }
 }
 
+/// Returns whether a program is there and may be run: a path, or a name that is looked for in PATH.
+#[must_use]
+pub fn can_run(program: impl AsRef<OsStr>) -> bool {
+    let program = program.as_ref();
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.as_encoded_bytes().contains(&b'/') {
+        return is_program(Path::new(program));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| is_program(&folder.join(program)))
+}
+
 fn number(status: ExitStatus) -> u8 {
     let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     number.map_or(u8::MAX, |number| number as u8)
@@ -135,6 +152,14 @@ mod tests {
         let out = child.child.lock().unwrap().stdout.take().unwrap();
         BufReader::new(out).read_line(&mut String::new()).unwrap();
         child
+    }
+
+    #[test]
+    fn programs_are_found_where_they_are_named_or_in_the_path() {
+        assert!(can_run("sh") && can_run("/bin/sh"));
+        assert!(!can_run("no-such-program") && !can_run("/no/such"));
+        // A folder, and a file that nobody may run.
+        assert!(!can_run("/etc") && !can_run("/etc/passwd"));
     }
 
     #[test]
