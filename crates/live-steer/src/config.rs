@@ -474,16 +474,12 @@ impl Config {
                     return wrong(&at, "expected none: the machines of a pair have their names");
                 }
                 None => return wrong(&key, "expected a `name`"),
-                Some(name) if !is_name(name) => {
-                    let expected = "letters, digits, `.`, `-` and `_`";
-                    let message =
-                        format!("found {name:?}, expected 1 to {LONGEST_NAME} {expected}");
-                    return wrong(&at, message);
+                Some(name) => {
+                    check_name(&at, name)?;
+                    if before().any(|other| other.name.as_ref() == Some(name)) {
+                        return wrong(&at, format!("found {name} twice, expected two names"));
+                    }
                 }
-                Some(name) if before().any(|other| other.name.as_ref() == Some(name)) => {
-                    return wrong(&at, format!("found {name} twice, expected two names"));
-                }
-                Some(_) => {}
             }
             self.check_group(&format!("{key}.group"), machine)?;
         }
@@ -493,11 +489,7 @@ impl Config {
     /// Checks the group of a machine, if it is in one, whose key is `at`.
     fn check_group(&self, at: &str, machine: &Machine) -> Result<(), Wrong> {
         let Some(group) = &machine.group else { return Ok(()) };
-        if !is_name(group) {
-            let expected = "letters, digits, `.`, `-` and `_`";
-            let message = format!("found {group:?}, expected 1 to {LONGEST_NAME} {expected}");
-            return wrong(at, message);
-        }
+        check_name(at, group)?;
         if self.machines().filter(|other| other.group.as_ref() == Some(group)).count() < 2 {
             return wrong(at, format!("found {group} once, expected two machines of it, or more"));
         }
@@ -537,8 +529,12 @@ impl Machine {
     }
 }
 
-/// Returns whether it can stand in a label of a metric, and in a line of a log, as it is.
-fn is_name(name: &str) -> bool {
+/// Checks that a name can stand in a label of a metric, and in a line of a log, as it is.
+fn check_name(at: &str, name: &str) -> Result<(), Wrong> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
-    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain)
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let expected = "letters, digits, `.`, `-` and `_`";
+    wrong(at, format!("found {name:?}, expected 1 to {LONGEST_NAME} {expected}"))
 }
