@@ -16,7 +16,8 @@ const FIRST: Side = Side::Place(0);
 const SECOND: Side = Side::Place(1);
 const THIRD: Side = Side::Place(2);
 
-/// What a policy was told, and the actions that it takes when it is told the next thing.
+/// A policy that keeps what it was told, and takes the actions that are laid down for its next
+/// event.
 #[derive(Clone, Debug, Default)]
 struct Script(Arc<Mutex<(Vec<Event>, Vec<Action>)>>);
 
@@ -83,7 +84,7 @@ fn group() -> (Script, Arc<Dispatch>) {
     (script, dispatch)
 }
 
-/// The same, asleep.
+/// Machines of [`group`] once they sleep.
 fn asleep() -> (Script, Arc<Dispatch>) {
     let (script, dispatch) = group();
     assert!(!dispatch.leave(SECOND) && dispatch.leave(THIRD) && dispatch.leave(SECOND));
