@@ -240,6 +240,29 @@ fn mapg_learns_the_excess_and_backs_off_at_once() {
 }
 
 #[test]
+fn mapg_memory_sooner_than_a_row_miss_stops_gating_what_does_not_pay() {
+    // Row hits: these stalls end 53 ns after they begin, 14 ns sooner than a row-buffer miss.
+    let events = (0..4u32)
+        .flat_map(|n| {
+            let start = f64::from(n) * 1000.0;
+            [
+                (ns(start), Event::StallBegin),
+                (ns(start + 53.0), Event::Response { line: A }),
+                (ns(start + 53.0), Event::StallEnd { began: ns(start) }),
+            ]
+        })
+        .collect();
+    let mut policy = MapgCounter::new(EV6, MAPG);
+    // The first is gated for an expected end at 67 ns and found asleep. From then on 53 - 22 = 31
+    // ns are expected, and 31.309 must be left for gating to pay.
+    insta::assert_snapshot!(decisions(&mut policy, events), @r"
+       22.00 Gate
+       53.00 Wake
+    ");
+    assert_eq!(policy.snapshot()[0], ("delta_ps", -14_000));
+}
+
+#[test]
 fn mapg_expects_half_the_excess_under_the_other_reading() {
     let parameters = MapgParameters { expectation: Expectation::MemoryAndDelta, ..MAPG };
     let mut policy = MapgCounter::new(EV6, parameters);

@@ -444,7 +444,7 @@ fn a_central_controller_wakes_cores_that_share_their_work_faster() {
     let machine = simple("in-order");
     let run = |machine: &Machine| {
         let tasks = (0..2).map(|n| random_calls(n, 200)).collect();
-        try_offload(machine, "mapg-counter", always, tasks, USUAL).unwrap()
+        try_offload(machine, "idle-gate", always, tasks, USUAL).unwrap()
     };
     let charging = |result: &RunResult| {
         let cores = result.cores.iter();

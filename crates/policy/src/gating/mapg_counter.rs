@@ -2,8 +2,8 @@
 //!
 //! It sees the pipeline-stall signal and a clock, nothing else. A stall that outlasts the
 //! last-level cache must have gone to memory; its end is expected one memory latency later, plus a
-//! learnt excess `delta`. 30 bits of state per core: `delta` and the stall counter, 15 bits each in
-//! steps of 100 ps.
+//! learnt excess `delta`, which is negative where memory answers sooner. 30 bits of state per core:
+//! `delta` and the stall counter, 15 bits each in steps of 100 ps.
 
 use alloc::vec;
 
@@ -14,8 +14,8 @@ use crate::{Policy, Snapshot};
 
 /// Steps of the hardware's counters.
 const STEP: Time = Time(100);
-/// Largest value of a 15-bit register.
-const REGISTER_MAX: i64 = (1 << 15) - 1;
+/// Largest value of `delta`, a register of 15 bits of which one is the sign.
+const DELTA_MAX: i64 = (1 << 14) - 1;
 
 /// Constants of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Expectation {
 pub struct MapgCounter {
     costs: Costs,
     parameters: MapgParameters,
-    /// Learnt excess over the memory latency, in [`STEP`]s.
+    /// Learnt excess over the memory latency, in [`STEP`]s: negative if memory answers sooner.
     delta: i64,
     stalled_since: Option<Time>,
     /// The stall has outlasted the last-level cache: train on its end.
@@ -78,13 +78,20 @@ impl MapgCounter {
         }
     }
 
-    fn delta_time(&self) -> Time {
-        STEP * self.delta as u64
+    /// Expected end of a long stall that began at `began`.
+    fn expected_end(&self, began: Time) -> Time {
+        let learnt = STEP * self.delta.unsigned_abs();
+        let untaught = began + self.parameters.t_llc + self.parameters.t_mem;
+        if self.delta < 0 {
+            untaught.saturating_sub(learnt)
+        } else {
+            untaught + learnt
+        }
     }
 
     fn decide(&mut self, now: Time, began: Time) {
         self.long = true;
-        let end = began + self.parameters.t_llc + self.parameters.t_mem + self.delta_time();
+        let end = self.expected_end(began);
         if self.enabled && self.costs.pays(now, end) {
             self.gated = true;
             self.pending = Some(Action::Gate);
@@ -110,10 +117,14 @@ impl MapgCounter {
                 Expectation::Memory => memory,
                 Expectation::MemoryAndDelta => residual,
             };
-            // alpha = 0.75, so that hardware needs only shifts and adds.
-            self.delta = (3 * self.delta + grown) / 4;
+            // alpha = 0.75, so that hardware needs only shifts and adds; a shift rounds down.
+            self.delta = (3 * self.delta + grown) >> 2;
         }
-        self.delta = self.delta.clamp(0, REGISTER_MAX);
+        // The printed rule has no least value: memory that answers sooner than a row-buffer miss
+        // must be expected sooner, or each of its stalls finds the core asleep. No stall can end
+        // before it began, which bounds `delta` from below.
+        self.delta = self.delta.min(DELTA_MAX);
+        debug_assert!(self.delta >= -in_steps(self.parameters.t_mem), "{}", self.delta);
     }
 
     fn end_of_wait(&mut self) {
