@@ -1,6 +1,6 @@
 //! What a description must be for a run to be possible.
 
-use crate::model::{ModelError, Spec};
+use crate::model::{Configuration, ModelError, Spec};
 
 /// The first value of a description that cannot be, but for its workloads.
 pub(crate) fn spec(spec: &Spec) -> Result<(), ModelError> {
@@ -11,6 +11,7 @@ pub(crate) fn spec(spec: &Spec) -> Result<(), ModelError> {
     positive("l2_ns", spec.l2_ns)?;
     check_cores(spec)?;
     check_configurations(spec)?;
+    check_kernel_code(spec)?;
     check_mechanism(spec)?;
     for (n, w) in spec.os_core_w.iter().enumerate() {
         not_negative(&format!("os_core_w.{n}"), *w)?;
@@ -59,6 +60,45 @@ fn check_cores(spec: &Spec) -> Result<(), ModelError> {
     for (name, shape) in &spec.l1 {
         positive(&format!("l1.{name}.instruction_misses"), shape.instruction_misses)?;
         positive(&format!("l1.{name}.data_misses"), shape.data_misses)?;
+    }
+    Ok(())
+}
+
+fn check_kernel_code(spec: &Spec) -> Result<(), ModelError> {
+    for (name, code) in &spec.kernel_code {
+        let at = |key: &str| format!("kernel_code.{name}.{key}");
+        if !code.ns.contains_key(&code.reference) {
+            let message = format!("`{}` has no time in ns", code.reference);
+            return Err(ModelError::at(at("reference"), message));
+        }
+        for shape in code.l1.keys() {
+            if !spec.l1.contains_key(shape) {
+                let message = format!("`{shape}` is none of the caches");
+                return Err(ModelError::at(at("l1"), message));
+            }
+        }
+        for (kind, ns) in code.ns.iter().chain(code.l1.values().flatten()) {
+            if !spec.cores.contains_key(kind) {
+                return Err(ModelError::at(at("ns"), format!("`{kind}` is none of the cores")));
+            }
+            positive(&at(&format!("ns.{kind}")), *ns)?;
+        }
+    }
+    for (n, workload) in spec.workloads.iter().enumerate() {
+        let Some(name) = &workload.kernel_code else { continue };
+        let at = format!("workloads.{n}.kernel_code");
+        let Some(code) = spec.kernel_code.get(name) else {
+            return Err(ModelError::at(at, format!("`{name}` is none of the kernel code")));
+        };
+        let runs = |c: &&Configuration| workload.configurations.contains(&c.name);
+        for configuration in spec.configurations.iter().filter(runs) {
+            for kind in configuration.app.iter().chain(&configuration.os) {
+                if !code.ns.contains_key(kind) {
+                    let message = format!("`{name}` has no time on `{kind}`");
+                    return Err(ModelError::at(at, message));
+                }
+            }
+        }
     }
     Ok(())
 }

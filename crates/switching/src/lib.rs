@@ -23,8 +23,8 @@ pub use fit::{calibrate_mechanism, MechanismFit, Parameter};
 pub use idle::{expected_factor, IdleRecord, Stamps};
 pub use mechanism::{Leg, RoundTrip};
 pub use model::{
-    Configuration, CoreKind, L1Shape, Mechanism, Model, ModelError, Observation, PowerDown, Signal,
-    Spec, Version,
+    Configuration, CoreKind, KernelCode, L1Shape, Mechanism, Model, ModelError, Observation,
+    PowerDown, Signal, Spec, Version,
 };
 pub use printed::{CatalogueCore, Forensic, Printed, System};
 pub use profile::{Call, Demand, Offload, Rule, Waits, Where, Workload};

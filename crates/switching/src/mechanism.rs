@@ -8,6 +8,7 @@
 //! ```
 
 use crate::model::{Configuration, CoreKind, Model, ModelError, Signal, Version};
+use crate::profile::Workload;
 
 /// One leg, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +73,17 @@ impl Model {
     pub fn kernel_ns(&self, core: &CoreKind, configuration: &Configuration, cycles: f64) -> f64 {
         let misses = core.kernel_misses * self.l1_factor(configuration);
         cycles * (core.kernel_cycles / core.clock_ghz + misses * self.spec().l2_ns)
+    }
+
+    /// Time of a program's kernel code on each core of a configuration, application cores first,
+    /// over that on the reference core.
+    pub(crate) fn kernel_factors(&self, workload: &Workload, on: &Configuration) -> Vec<f64> {
+        let code = workload.kernel_code.as_ref().map(|name| &self.spec().kernel_code[name]);
+        let factor = |kind: &String| {
+            let as_a_switch = || self.kernel_ns(self.kind(kind), on, self.spec().reference_ghz);
+            code.and_then(|code| code.factor(kind, on)).unwrap_or_else(as_a_switch)
+        };
+        on.app.iter().chain(&on.os).map(factor).collect()
     }
 
     /// One leg of a version between two kinds of cores. `power_up_cycles` are the target's;

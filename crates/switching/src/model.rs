@@ -52,6 +52,9 @@ pub struct Spec {
     /// Shapes of first-level caches by name; without any, misses do not depend on the shape.
     #[serde(default)]
     pub l1: BTreeMap<String, L1Shape>,
+    /// Kernel code of programs by name, with its times on the kinds of cores.
+    #[serde(default)]
+    pub kernel_code: BTreeMap<String, KernelCode>,
     /// Sets of cores that can run.
     pub configurations: Vec<Configuration>,
     /// Mechanism by which threads move.
@@ -107,6 +110,32 @@ pub struct L1Shape {
     pub instruction_misses: f64,
     /// Misses of the data cache per kernel instruction.
     pub data_misses: f64,
+}
+
+/// Kernel code of a program: how long the same instructions take on each kind of core. The code of
+/// a server's calls and interrupts finds other things in the caches than the loop of a switch, whose
+/// costs are those of [`CoreKind`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelCode {
+    /// Kind of core for which demands are stated.
+    pub reference: String,
+    /// Nanoseconds of an instruction by kind of core, with the first shape of cache.
+    pub ns: BTreeMap<String, f64>,
+    /// The same with other shapes of first-level caches, for the kinds that they change.
+    #[serde(default)]
+    pub l1: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+impl KernelCode {
+    /// Time of this code on a kind of core of `configuration` over that on the reference core.
+    /// Returns `None` if the kind is not there.
+    #[must_use]
+    pub fn factor(&self, kind: &str, configuration: &Configuration) -> Option<f64> {
+        let shaped = configuration.l1.as_ref().and_then(|l1| self.l1.get(l1)?.get(kind));
+        let ns = shaped.or_else(|| self.ns.get(kind))?;
+        Some(ns / self.ns.get(&self.reference)?)
+    }
 }
 
 /// A set of cores.

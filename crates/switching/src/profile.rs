@@ -39,6 +39,9 @@ pub struct Workload {
     pub calls: Vec<Call>,
     /// Which calls may move, where it is not what the model says.
     pub offload: Option<Offload>,
+    /// Name of the kernel code that its calls and interrupts run; without one, code that misses
+    /// first-level caches as the fitted loop of a switch does.
+    pub kernel_code: Option<String>,
     /// Bytes from which on a transfer may move.
     pub least_bytes: u64,
     /// Amount per second that the network takes; none: no limit.

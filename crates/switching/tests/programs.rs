@@ -3,8 +3,8 @@
 use crate::common;
 
 use common::{model_of, MACHINE};
-use halfwink_engine::{Interrupted, RunControl};
-use halfwink_switching::{policies, run, run_with, Kernel, Model, Run, RunError};
+use halfwink_engine::{Input, Interrupted, RunControl};
+use halfwink_switching::{policies, run, run_with, Kernel, Model, Run, RunError, Spec};
 use proptest::prelude::*;
 
 /// The machine with one program: 1 ms of units with these keys.
@@ -83,6 +83,64 @@ fn a_call_that_moves_pays_two_legs() {
     assert_eq!(app.call_pct, 0.0);
     assert!((os.call_pct - 100.0 * 400.0 / 1826.0).abs() < 0.1, "{os:?}");
     assert!((app.switch_pct - 100.0 * 416.0 / 1826.0).abs() < 0.1, "{app:?}");
+}
+
+/// Kernel code that takes 1.2 times as long on the small core, 1.1 times with a better first level.
+const CODE: &str = r#"
+[kernel_code.server]
+reference = "big"
+ns = { big = 0.5, small = 0.6 }
+l1.better = { small = 0.55 }
+"#;
+
+#[test]
+fn kernel_code_of_a_program_takes_its_own_time_and_switches_theirs() {
+    let text = with_text(&format!("kernel_code = \"server\"\n{}{CODE}", write(4096)));
+    let model = model_of(&text);
+    for (configuration, factor) in [("alike", 1.0), ("unlike", 1.2), ("better", 1.1)] {
+        let run = play(&model, configuration, "poll");
+        let [_, os] = &run.cores[..] else { panic!("two cores") };
+        let per_unit = os.call_pct / 100.0 * 1e6 / run.calls[0].moved as f64;
+        assert!((per_unit / (400.0 * factor) - 1.0).abs() < 0.01, "{configuration}: {per_unit}");
+        // Legs are those of the mechanism: the fitted loop, whatever the program's code does.
+        let plain = play(&with(&write(4096)), configuration, "poll");
+        let legs = |run: &Run| run.cores[0].switch_pct / run.units as f64;
+        assert!((legs(&run) / legs(&plain) - 1.0).abs() < 0.01, "{configuration}");
+    }
+}
+
+#[test]
+fn kernel_code_that_is_not_whole_is_refused() {
+    let refused = |program: &str, code: &str| {
+        let text = with_text(&format!("{program}{}{code}", write(4096)));
+        let spec: Spec = Input::new("x.toml", &text).parse().expect("it can be read");
+        Model::new(spec).unwrap_err().to_string()
+    };
+    let named = "kernel_code = \"server\"\n";
+    assert_eq!(refused(named, ""), "workloads.0.kernel_code: `server` is none of the kernel code");
+    let unlike = CODE.replace("small = 0.6", "small-slow = 0.6");
+    let on_all = |code: &str| refused(named, code);
+    assert_eq!(
+        on_all(&CODE.replace("big = 0.5, ", "")),
+        "kernel_code.server.reference: `big` has no time in ns"
+    );
+    assert_eq!(
+        on_all(&CODE.replace("l1.better", "l1.none")),
+        "kernel_code.server.l1: `none` is none of the caches"
+    );
+    assert_eq!(
+        on_all(&CODE.replace("0.6", "-1.0")),
+        "kernel_code.server.ns.small: -1, expected a number above 0"
+    );
+    assert_eq!(
+        on_all(&CODE.replace("small =", "tiny =")),
+        "kernel_code.server.ns: `tiny` is none of the cores"
+    );
+    let two =
+        with_text(&format!("{named}{}{unlike}", write(4096))).replace("[\"one\"]", "[\"unlike\"]");
+    let spec: Spec = Input::new("x.toml", &two).parse().expect("it can be read");
+    let said = Model::new(spec).unwrap_err().to_string();
+    assert_eq!(said, "workloads.0.kernel_code: `server` has no time on `small`");
 }
 
 #[test]

@@ -219,5 +219,11 @@ FROM_SOURCE = (
         )
         for kind in ("mix", "getpid", "gettimeofday", "read", "write")
     ),
+    _own(
+        "tcp-stream",
+        "tcpstream",
+        "64 KB at a time over TCP on the loopback device, from one process to another",
+        *("1000000000", "1000"),
+    ),
 )
 """Programs of `workloads/programs`."""

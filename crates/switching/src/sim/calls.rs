@@ -138,10 +138,9 @@ impl World<'_> {
         kind.user_cycles * self.model.spec().reference_ghz / kind.clock_ghz
     }
 
-    /// Nanoseconds of kernel code that takes the reference core `ns`.
+    /// Nanoseconds of the program's kernel code that takes the reference core `ns`.
     pub(super) fn kernel_ns(&self, core: usize, ns: f64) -> f64 {
-        let cycles = ns * self.model.spec().reference_ghz;
-        self.model.kernel_ns(self.kinds[core], self.configuration, cycles)
+        ns * self.kernel_factors[core]
     }
 }
 

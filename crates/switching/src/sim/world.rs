@@ -67,8 +67,9 @@ pub(super) struct LegTimes {
 pub(super) struct World<'a> {
     pub(super) model: &'a Model,
     pub(super) workload: &'a Workload,
-    pub(super) configuration: &'a Configuration,
     pub(super) kinds: Vec<&'a CoreKind>,
+    /// Time of the program's kernel code on each core over that on the reference core.
+    pub(super) kernel_factors: Vec<f64>,
     pub(super) apps: usize,
     pub(super) kernel: &'a Kernel,
     pub(super) cores: Vec<Core>,
@@ -143,7 +144,6 @@ impl<'a> World<'a> {
         let mut world = World {
             model,
             workload,
-            configuration,
             apps,
             kernel,
             cores: kinds
@@ -153,6 +153,7 @@ impl<'a> World<'a> {
                 .collect(),
             power_up: kinds.iter().map(|kind| power_up(model, kind)).collect(),
             policies: offload,
+            kernel_factors: model.kernel_factors(workload, configuration),
             kinds,
             threads: Vec::new(),
             steps: program::steps(workload),
