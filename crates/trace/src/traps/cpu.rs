@@ -146,8 +146,10 @@ impl Cpu {
         let block = program.block(template.block);
         let code = &program.instrs_of(block)[..usize::from(template.executed)];
         let mut data = program.sites_of(template).iter().zip(addresses).peekable();
-        // The end of an interrupt inside the kernel gives back the window that `interrupted` took.
-        if block.kernel && std::mem::take(&mut self.returns) && !code.is_empty() {
+        // The end of an interrupt inside the kernel gives back the window that `interrupted` took,
+        // before the first instruction that retires. It stays due over one that faults instead,
+        // hence the order of the conditions.
+        if block.kernel && !code.is_empty() && std::mem::take(&mut self.returns) {
             self.operation(Operation::Restore, true, 0, taken);
         }
         for (index, instr) in code.iter().enumerate() {

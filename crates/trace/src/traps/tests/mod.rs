@@ -55,8 +55,8 @@ struct Blocks {
     loads: TemplateId,
     /// One kernel instruction that loads.
     kernel_load: TemplateId,
-    /// Two user instructions, of which none retires: the first faults.
-    faults: TemplateId,
+    /// Instructions of which none retires: the first faults. Of user and kernel.
+    faults: [TemplateId; 2],
     /// A user call in the middle of three instructions.
     middle: TemplateId,
 }
@@ -93,8 +93,8 @@ fn blocks() -> Blocks {
     let [middle, _] = both(&[nop(0), branch(1, Branch::IndirectCall), nop(2)]);
     let four = block(&mut program, false, &[nop(0), nop(1), nop(2), nop(3)]);
     let loads = program.push_template(four, 4, &[load(1), load(3)]);
-    let faults = program.push_template(four, 0, &[load(0)]);
     let one = block(&mut program, true, &[nop(0)]);
+    let faults = [four, one].map(|block| program.push_template(block, 0, &[load(0)]));
     let kernel_load = program.push_template(one, 1, &[load(0)]);
     let program = Arc::new(program);
     Blocks { program, call, ret, plain, iret, loads, kernel_load, faults, middle }
@@ -235,13 +235,33 @@ fn nested_interrupts_take_windows_and_give_them_back() {
 }
 
 #[test]
+fn fault_behind_an_interrupt_keeps_the_window_that_is_due_back() {
+    let b = blocks();
+    let mut script = Script::new(Arc::clone(&b.program));
+    script.run(b.plain[0], vec![]).event(READ).run(b.plain[1], vec![]);
+    // Each time, the instruction that the interrupt returned to faults and is tried again.
+    (0..10).for_each(|_| {
+        script.event(TICK).run(b.plain[1], vec![]).run(b.iret, vec![]);
+        script.run(b.faults[1], vec![at(0xffff_ffff_8200_0000)]);
+        script.event(Event::Exception { vector: 14 }).run(b.plain[1], vec![]).run(b.iret, vec![]);
+        script.run(b.plain[1], vec![]);
+    });
+    script.run(b.plain[0], vec![]);
+    let (_, counts, _) = runs(script, MODEL);
+    assert_eq!((counts.of(Trap::WindowSpill), counts.exit_fills), ([0, 0], 0));
+}
+
+#[test]
 fn a_block_is_cut_where_its_data_miss() {
     let b = blocks();
     let mut script = Script::new(Arc::clone(&b.program));
     // Two misses in one execution; then one hits and one misses; then a fault, which waits.
     script.run(b.loads, vec![at(40 * PAGE), at(41 * PAGE)]);
     script.run(b.loads, vec![at(40 * PAGE), at(42 * PAGE)]);
-    script.run(b.faults, vec![at(60 * PAGE)]).event(TICK).run(b.kernel_load, vec![at(61 * PAGE)]);
+    script
+        .run(b.faults[0], vec![at(60 * PAGE)])
+        .event(TICK)
+        .run(b.kernel_load, vec![at(61 * PAGE)]);
     script.run(b.plain[0], vec![]);
     let mut traps = Traps::new(script.clone(), MODEL);
     let mut seen = Vec::new();

@@ -31,7 +31,7 @@ fn script_of(steps: &[(u8, bool, u64)]) -> Script {
                 script.run(b.iret, vec![]);
             }
             13 => {
-                script.run(b.faults, vec![at(place * PAGE)]);
+                script.run(b.faults[0], vec![at(place * PAGE)]);
             }
             14 => {
                 script.event(READ);
