@@ -35,7 +35,7 @@ plan() {
     lbm-3 | fdtd-3) echo "700 530 5 ${1%-3}" ;;
     # A tick of the guest falls into every 4 million: a shorter slice may have no kernel in it.
     mcf*) echo "100 90 4" ;;
-    syscalls*) echo "100 90 5" ;;
+    syscalls* | tcp-stream) echo "100 90 5" ;;
     null-blk*) echo "8 2 4" ;;
     *)
         case " $programs " in
@@ -47,7 +47,7 @@ plan() {
 }
 
 all="nginx apache memcached redis postgresql sqlite gcc gzip nginx-1pct nginx-10pct nginx-50pct $programs $sliced"
-all="$all syscalls syscalls-getpid apache-cgi java-shop"
+all="$all syscalls syscalls-getpid tcp-stream apache-cgi java-shop"
 for queues in one many; do
     all="$all null-blk-$queues null-blk-$queues-other null-blk-$queues-alone"
 done

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import polars as pl
 import pytest
 from conftest import Halfwink
 
 from halfwink import experiment
+from halfwink.library import root
 
 
 def test_costs_are_a_matrix_of_kernels(halfwink: Halfwink) -> None:
@@ -29,6 +32,16 @@ def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
     assert "expected a number above 0" in wrong.complaint
     assert "expected one of" in halfwink("switching", "--runs", "--cores").complaint
     assert "--workload" in halfwink("switching", "--workload", "web").complaint
+
+
+def test_kernel_code_is_what_the_chip_world_says() -> None:
+    sys.path.insert(0, str(root() / "tools"))
+    try:
+        import kernel_code  # pyright: ignore[reportMissingImports]
+    finally:
+        sys.path.pop(0)
+    # One program of three; `python tools/kernel_code.py --check` computes all.
+    assert kernel_code.differences(kernel_code.tables(["apache"])) == []
 
 
 def test_a_slow_power_up_is_worth_waiting_out() -> None:

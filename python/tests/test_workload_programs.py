@@ -166,7 +166,12 @@ def test_syscalls_succeed(folder: Path, which: str) -> None:
     assert run(folder, "syscalls", which, "1000", "10") == "1000 of 1000\n"
 
 
-@pytest.mark.parametrize("name", ["fdtd", "lbm", "mcf", "syscalls"])
+def test_a_stream_arrives_whole(folder: Path) -> None:
+    said = run(folder, "tcpstream", "200", "10").splitlines()
+    assert sorted(said) == [f"{200 * 65536} bytes read", f"{200 * 65536} bytes sent"]
+
+
+@pytest.mark.parametrize("name", ["fdtd", "lbm", "mcf", "syscalls", "tcpstream"])
 def test_wrong_use_is_one_line(folder: Path, name: str) -> None:
     said = run(folder, name, status=2)
     assert said.startswith(f"usage: {name} ")
