@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from conftest import Halfwink, descendants, need, need_bed, undisturbed, wait_un
 
 import halfwink
 from halfwink.bed.places import Process
-from halfwink.bed.star import Star, address, wire
+from halfwink.bed.star import Star, address, host_lines, wire
 from halfwink.errors import HalfwinkError
+from halfwink.live import check
 from halfwink.live import circuits as live_circuits
-from halfwink.live.circuits import Circuits, Setting
+from halfwink.live.circuits import PROGRAM, Circuits, Setting
+from halfwink.live.served import program
 
 SETTING = Setting(hosts=4)
 
@@ -257,7 +260,7 @@ def test_a_host_that_answers_no_more_is_left_out_until_it_is_back() -> None:
     with Circuits(SETTING, load=True) as circuits:
         circuits.kill_host(2)
         wait_until(lambda: circuits.report()["switch"]["lost_now"] == [2])
-        circuits.report(from_zero=True)
+        circuits.count_from_zero()
 
         def others() -> bool:
             found = circuits.report()
@@ -304,6 +307,8 @@ def test_frames_of_others_are_counted_and_not_heeded() -> None:
         found = circuits.report()
         assert found["switch"]["overlaps"] == 0
         assert found["hosts"][1]["refused"] == dict.fromkeys(expected, 0)
+        circuits.count_from_zero()
+        assert circuits.report()["hosts"][0]["refused"] == dict.fromkeys(expected, 0)
 
 
 def test_nothing_stays_if_the_command_is_killed() -> None:
@@ -325,7 +330,7 @@ def _is_node(pid: int) -> bool:
     process = Path(f"/proc/{pid}")
     try:
         inside = (process / "ns/net").readlink() != Path("/proc/self/ns/net").readlink()
-        return inside and b"circuit_node" in (process / "cmdline").read_bytes()
+        return inside and b"halfwink-circuits" in (process / "cmdline").read_bytes()
     except OSError:
         return False
 
@@ -364,6 +369,99 @@ def test_a_star_refuses_what_cannot_be_made() -> None:
         _ = Star(2).switch
 
 
+def described(folder: Path, setting: Setting) -> Path:
+    """Descriptions of all nodes, each in a namespace with a name; the path of the fabric's."""
+    files = {"switch.toml": setting.switch_description(namespace="switch")}
+    for n in range(setting.hosts):
+        files[f"host{n}.toml"] = setting.host_description(n, load=True, namespace=f"host{n}")
+    nodes = ", ".join(f'"{name}"' for name in files)
+    files["fabric.toml"] = f'schema = 1\nrole = "fabric"\nnodes = [{nodes}]\nwarm_up_ms = 100\n'
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder / "fabric.toml"
+
+
+def test_a_fabric_in_named_namespaces_is_one_process(tmp_path: Path) -> None:
+    setting = Setting(hosts=2)
+    path, report = described(tmp_path, setting), tmp_path / "report.json"
+    script = ["mount -t tmpfs none /run", "ip netns add switch"]
+    for n in range(setting.hosts):
+        (tmp_path / f"ip{n}").write_text("\n".join(host_lines(n, 2, setting.mtu, "switch")) + "\n")
+        script += [f"ip netns add host{n}", f"ip -n host{n} -batch {tmp_path}/ip{n}"]
+        script.append(f"ip -n switch link set {wire(n)} up")
+    log = tmp_path / "log.jsonl"
+    script.append(
+        f"exec {program(PROGRAM)} --config {path} --seconds 1 --report {report} --log {log}"
+    )
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    under = [need("unshare"), *user, "--mount", "--net", "sh", "-euc", "\n".join(script)]
+    begun = time.monotonic()
+    done = subprocess.run(under, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(report.read_text())
+    assert found["policy"] == "round-robin:day_us=1800"
+    assert found["switch"]["overlaps"] == found["log_dropped"] == 0
+    assert [host["host"] for host in found["hosts"]] == [0, 1]
+    for counted in (found["switch"], *found["hosts"]):
+        assert counted["duration_s"] >= 1
+        # The warm-up of 100 ms is not counted.
+        assert counted["at_s"] - begun >= counted["duration_s"] + 0.1
+    # Counters of the load begin when those of its host do.
+    assert all(host["load"]["received"] <= host["received"] + 64 for host in found["hosts"])
+    assert all(host["received"] > 100 for host in found["hosts"])
+    assert halfwink.replay(log).is_equal
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "said"),
+    [
+        ("switch.toml", '["h0", "h1"]', '["h0", "h1", "h2"]', "switch.toml:3: interfaces: found 3"),
+        ("switch.toml", "round-robin", "tap", "switch.toml:4: policy: "),
+        ("host1.toml", "host = 1", "host = 0", "host1.toml:3: host: found host 0 of 2, expected 1"),
+        ("fabric.toml", '"switch.toml", ', "", "fabric.toml:3: nodes: found 2 files, expected a"),
+        ("fabric.toml", "switch.toml", "host0.toml", "host0.toml:2: role: expected the switch"),
+        ("fabric.toml", "host1.toml", "switch.toml", "switch.toml:2: role: expected a host"),
+        ("fabric.toml", "host1.toml", "host2.toml", "fabric.toml:3: nodes: "),
+        ("fabric.toml", "warm_up", "warmup", "fabric.toml:4: unknown field `warmup_ms`"),
+    ],
+)
+def test_a_mistake_in_a_fabric_names_its_file_and_line(
+    tmp_path: Path, file: str, before: str, after: str, said: str
+) -> None:
+    path = described(tmp_path, Setting(hosts=2))
+    text = (tmp_path / file).read_text()
+    assert before in text
+    (tmp_path / file).write_text(text.replace(before, after))
+    with pytest.raises(HalfwinkError, match=re.escape(said)) as error:
+        check("circuits", path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_host_has_no_log(tmp_path: Path) -> None:
+    described(tmp_path, Setting(hosts=2))
+    words = ["--config", str(tmp_path / "host0.toml"), "--log", str(tmp_path / "log")]
+    done = subprocess.run([program(PROGRAM), *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--log: a host has no schedule to log" in done.stderr
+
+
+def test_counters_begin_at_zero_when_they_are_asked_to() -> None:
+    with Circuits(SETTING, load=True) as circuits:
+        wait_until(lambda: all(h["load"]["sent"] > 2000 for h in circuits.report()["hosts"]))
+        before = circuits.report()
+        circuits.count_from_zero()
+        after = circuits.report()
+        # However late the report: counts and times begin anew together.
+        for then, now in zip(before["hosts"], after["hosts"], strict=True):
+            assert now["duration_s"] < now["at_s"] - then["at_s"]
+            assert now["begin"]["count"] <= now["days"] + 1
+            # A day has room for 24 frames, a batch 64; the load fills queues of 66 frames.
+            assert now["sent"] <= now["duration_s"] * 1e6 / SETTING.slot_us * 25 + 100
+            assert now["load"]["sent"] <= now["sent"] + 3 * 66 + 300
+        assert after["switch"]["duration_s"] < after["switch"]["at_s"] - before["switch"]["at_s"]
+        assert after["switch"]["at_work"]
+
+
 def test_slots_are_played_in_turns(halfwink: Halfwink) -> None:
     done = halfwink("live", "circuits", "--slot", "4ms,2ms", "--repeats", "1", "--seconds", "0.5")
     assert done.status == 0, done.err
@@ -378,6 +476,6 @@ def test_a_host_that_is_gone_with_its_wire_harms_no_other() -> None:
         circuits.kill_host(3)
         os.kill(gone, signal.SIGKILL)
         wait_until(lambda: circuits.report()["switch"]["lost_now"] == [3])
-        circuits.report(from_zero=True)
+        circuits.count_from_zero()
         wait_until(lambda: all(h["received"] > 100 for h in circuits.report()["hosts"]))
         assert circuits.report()["switch"]["at_work"]

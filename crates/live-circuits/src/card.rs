@@ -17,10 +17,10 @@ use halfwink_policy::circuits::NOBODY;
 use halfwink_units::Time;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use crate::host::HostConfig;
+use crate::config::HostConfig;
 use crate::load::{Level, Load};
 use crate::port::{host_mac, host_of, switch_mac, Port, AT_ONCE, LONGEST};
-use crate::report::{HostReport, Quantiles};
+use crate::report::{take_refused, HostReport, Quantiles};
 use crate::{time, HOST_PRIORITY};
 
 /// Slots that are remembered: a week of [`sync::MOST_HOSTS`].
@@ -95,8 +95,8 @@ struct Counts {
     cpu_ns: (u64, u64),
     sync: Histogram,
     begin: Histogram,
-    /// In the order in which they were told: numbers of slots begin again at 2^32, and with a new
-    /// switch.
+    /// Days in the order in which they were told, since numbers of slots begin again at 2^32 and
+    /// with a new switch.
     days: VecDeque<Day>,
 }
 
@@ -142,7 +142,7 @@ impl Card {
             cpu_s: (counts.cpu_ns.1 - counts.cpu_ns.0) as f64 * 1e-9,
             sync: Quantiles::of(&counts.sync),
             begin: Quantiles::of(&counts.begin),
-            load: self.load.as_ref().map(Load::report),
+            load: self.load.as_ref().map(|load| load.report(from_zero)),
             ..counts.report.clone()
         };
         if from_zero {
@@ -160,6 +160,12 @@ impl Card {
     #[must_use]
     pub fn days(&self) -> Vec<Day> {
         self.shared.counts().days.iter().copied().collect()
+    }
+
+    /// Returns whether the thread is running.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Ends it.
@@ -312,8 +318,8 @@ impl Worker {
             counts.report.received_bytes += frame.bytes.len() as u64;
             counts.report.untaken += u64::from(queues[0].send(frame.bytes).is_err());
         }
-        counts.report.refused = listener.refused;
-        counts.report.lost = uplink.lost;
+        take_refused(&mut counts.report.refused, &mut listener.refused);
+        counts.report.lost.take(&mut uplink.lost);
         for sync in syncs {
             self.heed(&sync, counts);
         }

@@ -42,8 +42,7 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// Returns the difference to an earlier report.
-    #[must_use]
-    pub fn since(&self, then: &LoadReport) -> LoadReport {
+    fn since(&self, then: &LoadReport) -> LoadReport {
         LoadReport {
             sent: self.sent - then.sent,
             received: self.received - then.received,
@@ -91,6 +90,8 @@ pub struct LoadConfig {
 /// A load at work.
 pub struct Load {
     report: Arc<Mutex<LoadReport>>,
+    /// Counters when they were last set to zero; those of the thread go on.
+    base: Mutex<LoadReport>,
     ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -156,13 +157,19 @@ impl Load {
             }
         };
         let thread = std::thread::Builder::new().name("load".to_owned()).spawn(run)?;
-        Ok(Load { report, ending, thread: Some(thread) })
+        Ok(Load { report, base: Mutex::default(), ending, thread: Some(thread) })
     }
 
-    /// Returns the counters up to now.
+    /// Returns the counters, and sets them to zero if requested.
     #[must_use]
-    pub fn report(&self) -> LoadReport {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn report(&self, from_zero: bool) -> LoadReport {
+        let now = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = now.since(&base);
+        if from_zero {
+            *base = now;
+        }
+        report
     }
 }
 
