@@ -311,14 +311,17 @@ def test_frames_of_others_are_counted_and_not_heeded() -> None:
         assert circuits.report()["hosts"][0]["refused"] == dict.fromkeys(expected, 0)
 
 
-def test_nothing_stays_if_the_command_is_killed() -> None:
+def test_nothing_stays_if_the_command_is_killed(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "halfwink", "live", "circuits", "--seconds", "600"]
-    begun = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    own = os.environ | {"TMPDIR": str(tmp_path)}
+    begun = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own)
 
     def nodes() -> set[int]:
         return {pid for pid in descendants(begun.pid) if _is_node(pid)}
 
     wait_until(lambda: len(nodes()) >= 5)
+    # Nodes read their descriptions, and nothing else is written.
+    wait_until(lambda: not list(tmp_path.iterdir()))
     ours = nodes()
     begun.send_signal(signal.SIGKILL)
     begun.wait()

@@ -159,7 +159,8 @@ class Served:
             self.path = Path(self._folder.name) / "description.toml"
             self.path.write_text(description)
             self._made = description
-        words = [str(found), "--config", str(self.path), "--report", str(self._report)]
+        report = str(self._report) if place is None else "-"
+        words = [str(found), "--config", str(self.path), "--report", report]
         for option, value in (("--log", log), ("--metrics", metrics), ("--seconds", seconds)):
             words += [] if value is None else [option, str(value)]
         setpriv = shutil.which("setpriv")
@@ -181,7 +182,7 @@ class Served:
         if place is None:
             process = subprocess.Popen(words, text=True, **pipes)
         else:
-            self._inside = place.start(words, text=True, **pipes)
+            self._inside = place.start(words, text=True, stdout=subprocess.PIPE, **pipes)
             process = self._inside.popen
         self._process = process
         for number in self._early:
@@ -194,6 +195,9 @@ class Served:
         assert stderr is not None
         if not any(self._hear(line) for line in stderr):
             self._end(process.wait())
+        if place is not None:
+            # A namespace goes with this process, however that ends, and leaves no file either.
+            self._folder.cleanup()
         for line in self.said:
             tell(line)
         self._reader = Thread(target=self._follow, args=(stderr, tell), daemon=True)
@@ -294,7 +298,20 @@ class Served:
         answer = self.answer()
         if not answer.startswith("report written to "):
             raise RunError(answer)
-        return json.loads(self._report.read_text())
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        """Reads the report that the program has written last."""
+        if self._inside is None:
+            return json.loads(self._report.read_text())
+        stdout, text = self._child.stdout, ""
+        assert stdout is not None
+        for line in stdout:
+            text += line
+            # All braces inside of a report are indented.
+            if line == "}\n":
+                break
+        return json.loads(text)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
         if self._process is None:
@@ -331,7 +348,7 @@ class Served:
     def _end(self, status: int) -> dict[str, Any]:
         try:
             if status == 0:
-                return json.loads(self._report.read_text())
+                return self._read()
             raise failure(self.name, status, self.said)
         finally:
             self._close()
@@ -343,4 +360,7 @@ class Served:
             signal.signal(number, handler)
         os.close(self._heard)
         os.close(self._bell)
+        for pipe in (self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
         self._folder.cleanup()
