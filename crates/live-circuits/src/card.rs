@@ -269,6 +269,7 @@ impl Worker {
                     Err(e) => return Err(e),
                 };
                 counts.report.taken += 1;
+                self.level.is_open.store(true, Ordering::Relaxed);
                 let to = self.room.get(..6).and_then(host_of).filter(|&to| to < self.hosts);
                 let Some(to) = to.filter(|&to| len <= LONGEST && to != self.host) else {
                     counts.report.for_nobody += 1;

@@ -342,6 +342,7 @@ impl Worker {
                 },
             };
             taken += 1;
+            self.level.is_open.store(true, Ordering::Relaxed);
             let frame = &self.room[..len];
             let to = frame.get(..6).and_then(host_of);
             let to = to.filter(|&to| to < self.config.hosts && to != self.config.host);
