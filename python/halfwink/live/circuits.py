@@ -262,7 +262,7 @@ class Circuits:
         self._hosts.pop(host).kill()
 
     def report(self) -> dict[str, Any]:
-        """Returns the counters of switch and hosts, all up to the same time."""
+        """Returns the counters of switch and hosts, which are asked at the same time."""
         nodes = self._nodes()
         for node in nodes:
             node.send(signal.SIGUSR2)
