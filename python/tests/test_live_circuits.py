@@ -22,7 +22,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import halfwink
 from halfwink.bed.places import Process
 from halfwink.bed.star import Star, address, host_lines, wire
-from halfwink.errors import HalfwinkError
+from halfwink.errors import HalfwinkError, RunError
 from halfwink.live import check
 from halfwink.live import circuits as live_circuits
 from halfwink.live.circuits import PROGRAM, Circuits, Setting
@@ -329,6 +329,18 @@ def test_nothing_stays_if_the_command_is_killed(tmp_path: Path) -> None:
     begun.send_signal(signal.SIGKILL)
     begun.wait()
     wait_until(lambda: not any(map(_is_node, ours)))
+
+
+def test_a_node_that_dies_ends_the_bed_with_one_line() -> None:
+    def lose_a_node() -> None:
+        with Circuits(SETTING) as circuits:
+            ours = [Path(f"/proc/{pid}") for pid in descendants(os.getpid())]
+            node = next(one for one in ours if "circuits" in (one / "exe").readlink().name)
+            os.kill(int(node.name), signal.SIGKILL)
+            circuits.report()
+
+    with pytest.raises(RunError, match=r"^halfwink-circuits ended with status -9$"):
+        lose_a_node()
 
 
 def _is_node(pid: int) -> bool:

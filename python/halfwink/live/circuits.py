@@ -227,9 +227,10 @@ class Circuits:
             self._close()
 
     def _close(self) -> None:
+        # What runs in the namespaces ends with them.
+        self._star.close()
         for node in self._nodes():
             node.kill()
-        self._star.close()
 
     def _nodes(self) -> list[Served]:
         hosts = [self._hosts[n] for n in sorted(self._hosts)]

@@ -170,6 +170,7 @@ class Served:
             words = [setpriv, "--pdeathsig", "TERM", *words]
         self._process: subprocess.Popen[str] | None = None
         self._inside: Process | None = None
+        self._is_closed = False
         self._answers: SimpleQueue[str | None] = SimpleQueue()
         self._early: list[int] = []
         # Before there is a server: no signal may end this process and leave that one.
@@ -354,6 +355,10 @@ class Served:
             self._close()
 
     def _close(self) -> None:
+        if self._is_closed:
+            # The numbers of its pipes may be those of others by now.
+            return
+        self._is_closed = True
         if self._before:
             signal.set_wakeup_fd(self._bell_before)
         for number, handler in self._before.items():
