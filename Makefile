@@ -16,7 +16,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)
 CARGO := --profile $(PROFILE) --locked --quiet --features halfwink-py/extension-module
 # Where the package looks for libraries: those of `halfwink live delegate` and `preheat`, and the interpreter of modules.
 PRELOAD := python/halfwink/_native
-LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon live-circuits delegate preheat-preload live-wasm)
+LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon delegate preheat-preload live-wasm)
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.

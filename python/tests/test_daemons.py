@@ -24,10 +24,9 @@ import halfwink
 from halfwink import HalfwinkError
 from halfwink.bed import Bed, Live, description
 from halfwink.bed.places import Place, wait_for_child
+from halfwink.bed.star import Star, wire
 from halfwink.live import check
-
-#: Programs that take a description.
-BINARIES = [f"halfwink-{name}" for name in ("router", "steer", "block", "preheat", "delegate")]
+from halfwink.live.served import PROGRAMS
 
 
 def binary(name: str) -> Path:
@@ -76,39 +75,23 @@ def free_of_python(pid: int) -> None:
     assert "python" not in maps.replace(sys.prefix, "").lower()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "halfwink-router",
-        "halfwink-steer",
-        "halfwink-block",
-        "halfwink-preheat",
-        "halfwink-delegate",
-    ],
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_without_symbols_takes_less_than_6_mb(name: str, tmp_path: Path) -> None:
     small = tmp_path / name
-    subprocess.run(["strip", "-o", small, binary(name)], check=True)
+    subprocess.run(["strip", "-o", small, binary(f"halfwink-{name}")], check=True)
     assert small.stat().st_size < 6_000_000
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "halfwink-router",
-        "halfwink-steer",
-        "halfwink-block",
-        "halfwink-preheat",
-        "halfwink-delegate",
-    ],
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_they_link_no_python(name: str):
-    linked = subprocess.run(["ldd", binary(name)], capture_output=True, text=True, check=True)
+    linked = subprocess.run(
+        ["ldd", binary(f"halfwink-{name}")], capture_output=True, text=True, check=True
+    )
     assert "libc.so" in linked.stdout
     assert "python" not in linked.stdout.lower()
 
 
-@pytest.mark.parametrize("name", ["router", "steer", "block", "preheat", "delegate", "circuits"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_they_say_their_version_and_how_they_are_called(name: str):
     def said(word: str) -> str:
         words = [binary(f"halfwink-{name}"), word]
@@ -132,6 +115,7 @@ class Played:
         socket: name of a socket that is there while it runs.
         tables: tables of its report; with a ledger, which must balance.
         status: exit status after SIGTERM.
+        passes_on: tells whether its signals go to a command.
     """
 
     text: str
@@ -142,6 +126,7 @@ class Played:
     socket: str | None = None
     tables: tuple[str, ...] = ("run", "ledger")
     status: int = 0
+    passes_on: bool = False
 
 
 PLAYED = {
@@ -190,8 +175,20 @@ PLAYED = {
         "halfwink_delegate_threads_total ",
         tables=(),
         status=9,
+        passes_on=True,
+    ),
+    "circuits": Played(
+        f'schema = 1\nrole = "switch"\ninterfaces = ["{wire(0)}", "{wire(1)}"]\n'
+        'policy = "round-robin"\nslot_us = 2000\nnight_us = 200\nbytes_per_us = 62\n',
+        ("= 200\n", "= 2000\n", ":6: night_us: found 2000, expected above 0, below the 2000 of"),
+        None,
+        ("round-robin", "most-needed", "policy"),
+        "halfwink_circuits_slots_total ",
+        tables=(),
     ),
 }
+#: Programs that an operator may run as a service; a fabric is an experiment of several processes.
+SERVICES = [name for name in PLAYED if name != "circuits"]
 #: What descriptions name. A set of no lines is a head, whose last field counts parts, and its
 #: checksum (SipHash-2-4, crates/policy/src/preheat/set_file.rs).
 NO_LINES = bytes.fromhex("48574c5301000000a38fa61dd874a3da")
@@ -236,10 +233,13 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
     path.write_text(played.text)
     with ExitStack() as stack:
         place = None
-        if name == "router":
+        if name in ("router", "circuits"):
             need_bed()
             need("curl")
+        if name == "router":
             place = stack.enter_context(Bed()).router
+        elif name == "circuits":
+            place = stack.enter_context(Star(2)).switch
         words = [*config, "--report", str(report), "--metrics", "127.0.0.1:0"]
         process = stack.enter_context(running(tmp_path, *words, name=name, place=place))
         pid = process.pid if place is None else wait_for_child(process.pid)
@@ -262,10 +262,16 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
             page = place.run(["curl", "-sS", f"http://{address}/metrics"])
         assert f"\n{played.counted}" in page
         assert all(family.documentation for family in text_string_to_metric_families(page))
+        asked: dict[str, Any] | None = None
+        if not played.passes_on:
+            os.kill(pid, signal.SIGUSR2)
+            wait_until(lambda: f"report written to {report}\n" in heard(tmp_path))
+            asked = json.loads(report.read_text())
         os.kill(pid, signal.SIGTERM)
         assert process.wait(120) == played.status, heard(tmp_path)
     assert socket is None or not socket.exists()
     found = json.loads(report.read_text())
+    assert asked is None or asked.keys() == found.keys()
     assert set(found.get("tables", ())) == set(played.tables)
     assert not played.tables or found["ledger"]["imbalance"] is None
 
@@ -347,6 +353,15 @@ MISTAKES: dict[str, list[tuple[str, str, str]]] = {
         ("schema = 1", "schema = 1\nos_cpu = 999", "2: os_cpu: found 999, expected one of 0"),
         ("schema = 1", "schema = 1\ntime_every = 0", "2: time_every: found 0, expected 1 or more"),
     ],
+    "circuits": [
+        ("round-robin", "round-robbin", "4: policy: unknown technique `round-robbin`; did you"),
+        ("round-robin", "xyz", "4: policy: unknown technique `xyz`, expected one of "),
+        ("round-robin", "round-robin:weeks=2", "4: policy: unknown parameter `weeks`, expected"),
+        ("round-robin", "round-robin:day_us=many", "4: policy: round-robin:day_us: `many`, expec"),
+        ("round-robin", "packet-switch", "4: policy: packet-switch: it has no circuits to play"),
+        ('"switch"', '"router"', "2: unknown variant `router`, expected one of"),
+        ('"switch"', '"host"', "3: unknown field `interfaces`, expected"),
+    ],
 }
 
 
@@ -368,7 +383,7 @@ def test_a_mistake_behind_the_grammar_names_its_file_and_line(name: str, tmp_pat
         assert done.stderr.startswith(expected), f"{done.stderr}\n{expected}"
 
 
-@pytest.mark.parametrize("name", list(PLAYED))
+@pytest.mark.parametrize("name", SERVICES)
 def test_systemd_takes_the_unit_of_each_program(name: str, tmp_path: Path):
     need("systemd-analyze")
     shipped = Path(__file__).parents[2] / "docs" / f"halfwink-{name}.service"
@@ -384,7 +399,7 @@ def test_systemd_takes_the_unit_of_each_program(name: str, tmp_path: Path):
 def test_units_of_one_machine_serve_their_metrics_at_addresses_of_their_own():
     units = sorted((Path(__file__).parents[2] / "docs").glob("halfwink-*.service"))
     found = [re.findall(r"--metrics (\S+)", unit.read_text()) for unit in units]
-    assert len({address for [address] in found}) == len(PLAYED)
+    assert len({address for [address] in found}) == len(SERVICES)
 
 
 def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
@@ -574,9 +589,7 @@ def test_check_of_a_command_ends_as_its_program_does(halfwink: Any, tmp_path: Pa
 
 
 def test_check_of_no_program_is_one_line(halfwink: Any):
-    with pytest.raises(
-        HalfwinkError, match="`day`: expected one of router, steer, block, preheat, d"
-    ):
+    with pytest.raises(HalfwinkError, match=r"`day`: expected one of router, .*, circuits"):
         check("day", "day.toml")
     done = halfwink("live", "block", "--check")
     assert "--check: expected a description (TOML)" in done.complaint

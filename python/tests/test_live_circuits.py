@@ -8,19 +8,25 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Halfwink, descendants, need, need_bed, undisturbed, wait_until
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import halfwink
 from halfwink.bed.places import Process
-from halfwink.bed.star import Star, address, wire
-from halfwink.errors import HalfwinkError
+from halfwink.bed.star import Star, address, host_lines, wire
+from halfwink.errors import HalfwinkError, RunError
+from halfwink.live import check
 from halfwink.live import circuits as live_circuits
-from halfwink.live.circuits import Circuits, Setting
+from halfwink.live.circuits import PROGRAM, Circuits, Setting
+from halfwink.live.served import Served, program
 
 SETTING = Setting(hosts=4)
 
@@ -257,7 +263,7 @@ def test_a_host_that_answers_no_more_is_left_out_until_it_is_back() -> None:
     with Circuits(SETTING, load=True) as circuits:
         circuits.kill_host(2)
         wait_until(lambda: circuits.report()["switch"]["lost_now"] == [2])
-        circuits.report(from_zero=True)
+        circuits.count_from_zero()
 
         def others() -> bool:
             found = circuits.report()
@@ -304,20 +310,37 @@ def test_frames_of_others_are_counted_and_not_heeded() -> None:
         found = circuits.report()
         assert found["switch"]["overlaps"] == 0
         assert found["hosts"][1]["refused"] == dict.fromkeys(expected, 0)
+        circuits.count_from_zero()
+        assert circuits.report()["hosts"][0]["refused"] == dict.fromkeys(expected, 0)
 
 
-def test_nothing_stays_if_the_command_is_killed() -> None:
+def test_nothing_stays_if_the_command_is_killed(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "halfwink", "live", "circuits", "--seconds", "600"]
-    begun = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    own = os.environ | {"TMPDIR": str(tmp_path)}
+    begun = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=own)
 
     def nodes() -> set[int]:
         return {pid for pid in descendants(begun.pid) if _is_node(pid)}
 
     wait_until(lambda: len(nodes()) >= 5)
+    # Nodes read their descriptions, and nothing else is written.
+    wait_until(lambda: not list(tmp_path.iterdir()))
     ours = nodes()
     begun.send_signal(signal.SIGKILL)
     begun.wait()
     wait_until(lambda: not any(map(_is_node, ours)))
+
+
+def test_a_node_that_dies_ends_the_bed_with_one_line() -> None:
+    def lose_a_node() -> None:
+        with Circuits(SETTING) as circuits:
+            ours = [Path(f"/proc/{pid}") for pid in descendants(os.getpid())]
+            node = next(one for one in ours if "circuits" in (one / "exe").readlink().name)
+            os.kill(int(node.name), signal.SIGKILL)
+            circuits.report()
+
+    with pytest.raises(RunError, match=r"^halfwink-circuits ended with status -9$"):
+        lose_a_node()
 
 
 def _is_node(pid: int) -> bool:
@@ -325,7 +348,7 @@ def _is_node(pid: int) -> bool:
     process = Path(f"/proc/{pid}")
     try:
         inside = (process / "ns/net").readlink() != Path("/proc/self/ns/net").readlink()
-        return inside and b"circuit_node" in (process / "cmdline").read_bytes()
+        return inside and b"halfwink-circuits" in (process / "cmdline").read_bytes()
     except OSError:
         return False
 
@@ -364,6 +387,140 @@ def test_a_star_refuses_what_cannot_be_made() -> None:
         _ = Star(2).switch
 
 
+def described(folder: Path, setting: Setting) -> Path:
+    """Descriptions of all nodes, each in a namespace with a name; the path of the fabric's."""
+    files = {"switch.toml": setting.switch_description(namespace="switch")}
+    for n in range(setting.hosts):
+        files[f"host{n}.toml"] = setting.host_description(n, load=True, namespace=f"host{n}")
+    nodes = ", ".join(f'"{name}"' for name in files)
+    files["fabric.toml"] = f'schema = 1\nrole = "fabric"\nnodes = [{nodes}]\nwarm_up_ms = 100\n'
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder / "fabric.toml"
+
+
+@contextmanager
+def running(words: list[str]) -> Generator[subprocess.Popen[str]]:
+    """A program that ends with the test, however that ends."""
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str], text: str) -> None:
+    """Waits for the next line of a program, which ends so."""
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert line.endswith(f"{text}\n"), line
+
+
+def test_a_fabric_in_named_namespaces_is_one_process(tmp_path: Path) -> None:
+    setting = Setting(hosts=2)
+    path, report = described(tmp_path, setting), tmp_path / "report.json"
+    script = ["mount -t tmpfs none /run", "ip netns add switch"]
+    for n in range(setting.hosts):
+        (tmp_path / f"ip{n}").write_text("\n".join(host_lines(n, 2, setting.mtu, "switch")) + "\n")
+        script += [f"ip netns add host{n}", f"ip -n host{n} -batch {tmp_path}/ip{n}"]
+        script.append(f"ip -n switch link set {wire(n)} up")
+    log = tmp_path / "log.jsonl"
+    script.append(f"exec {program(PROGRAM)} --config {path} --report {report} --log {log}")
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    under = [need("unshare"), *user, "--mount", "--net", "sh", "-euc", "\n".join(script)]
+    begun = time.monotonic()
+    with running(under) as fabric:
+        said(fabric, "ready")
+        # A node's description is a part of the fabric's.
+        host = tmp_path / "host1.toml"
+        host.write_text(host.read_text().replace("margin_us = 23.5", "margin_us = 24"))
+        fabric.send_signal(signal.SIGHUP)
+        said(fabric, "margin_us: can only change by a restart; all stays as it was")
+
+        def received() -> int:
+            fabric.send_signal(signal.SIGUSR2)
+            said(fabric, f"report written to {report}")
+            return min(host["received"] for host in json.loads(report.read_text())["hosts"])
+
+        wait_until(lambda: received() > 100)
+        fabric.terminate()
+        assert fabric.wait(120) == 0
+    found = json.loads(report.read_text())
+    assert found["policy"] == "round-robin:day_us=1800"
+    assert found["switch"]["overlaps"] == found["log_dropped"] == 0
+    assert [host["host"] for host in found["hosts"]] == [0, 1]
+    for counted in (found["switch"], *found["hosts"]):
+        # The warm-up of 100 ms is not counted.
+        assert counted["at_s"] - begun >= counted["duration_s"] + 0.1
+    assert halfwink.replay(log).is_equal
+
+
+def test_a_host_serves_its_counters() -> None:
+    need("curl")
+    text = Setting(hosts=2).host_description(1, load=False)
+    with Star(2) as star:
+        place, lines = star.hosts[1], list[str]()
+        node = Served(PROGRAM, text, metrics="127.0.0.1:0", place=place, tell=lines.append)
+        page = place.run(["curl", "-sS", lines[0].removeprefix("metrics: ")])
+        report = node.stop()
+    families = {one.name: one for one in text_string_to_metric_families(page)}
+    assert "halfwink_circuits_slots" not in families, "there is no switch"
+    received = families["halfwink_circuits_host_received_frames"]
+    assert [(one.labels, one.value) for one in received.samples] == [({"host": "1"}, 0)]
+    assert (report["switch"], report["policy"], len(report["hosts"])) == (None, None, 1)
+    assert report["hosts"][0]["host"] == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "said"),
+    [
+        ("switch.toml", '["h0", "h1"]', '["h0", "h1", "h2"]', "switch.toml:3: interfaces: found 3"),
+        ("switch.toml", "round-robin", "tap", "switch.toml:4: policy: "),
+        ("host1.toml", "host = 1", "host = 0", "host1.toml:3: host: found host 0 of 2, expected 1"),
+        ("fabric.toml", '"switch.toml", ', "", "fabric.toml:3: nodes: found 2 files, expected a"),
+        ("fabric.toml", "switch.toml", "host0.toml", "host0.toml:2: role: expected the switch"),
+        ("fabric.toml", "host1.toml", "switch.toml", "switch.toml:2: role: expected a host"),
+        ("fabric.toml", "host1.toml", "host2.toml", "fabric.toml:3: nodes: "),
+        ("fabric.toml", "warm_up", "warmup", "fabric.toml:4: unknown field `warmup_ms`"),
+    ],
+)
+def test_a_mistake_in_a_fabric_names_its_file_and_line(
+    tmp_path: Path, file: str, before: str, after: str, said: str
+) -> None:
+    path = described(tmp_path, Setting(hosts=2))
+    text = (tmp_path / file).read_text()
+    assert before in text
+    (tmp_path / file).write_text(text.replace(before, after))
+    with pytest.raises(HalfwinkError, match=re.escape(said)) as error:
+        check("circuits", path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_host_has_no_log(tmp_path: Path) -> None:
+    described(tmp_path, Setting(hosts=2))
+    words = ["--config", str(tmp_path / "host0.toml"), "--log", str(tmp_path / "log")]
+    done = subprocess.run([program(PROGRAM), *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--log: a host has no schedule to log" in done.stderr
+
+
+def test_counters_begin_at_zero_when_they_are_asked_to() -> None:
+    with Circuits(SETTING, load=True) as circuits:
+        wait_until(lambda: all(h["load"]["sent"] > 2000 for h in circuits.report()["hosts"]))
+        before = circuits.report()
+        circuits.count_from_zero()
+        after = circuits.report()
+        # However late the report: counts and times begin anew together.
+        for then, now in zip(before["hosts"], after["hosts"], strict=True):
+            assert now["duration_s"] < now["at_s"] - then["at_s"]
+            assert now["begin"]["count"] <= now["days"] + 1
+            # A day has room for 24 frames, a batch 64; the load fills queues of 66 frames.
+            assert now["sent"] <= now["duration_s"] * 1e6 / SETTING.slot_us * 25 + 100
+            assert now["load"]["sent"] <= now["sent"] + 3 * 66 + 300
+        assert after["switch"]["duration_s"] < after["switch"]["at_s"] - before["switch"]["at_s"]
+        assert after["switch"]["at_work"]
+
+
 def test_slots_are_played_in_turns(halfwink: Halfwink) -> None:
     done = halfwink("live", "circuits", "--slot", "4ms,2ms", "--repeats", "1", "--seconds", "0.5")
     assert done.status == 0, done.err
@@ -378,6 +535,6 @@ def test_a_host_that_is_gone_with_its_wire_harms_no_other() -> None:
         circuits.kill_host(3)
         os.kill(gone, signal.SIGKILL)
         wait_until(lambda: circuits.report()["switch"]["lost_now"] == [3])
-        circuits.report(from_zero=True)
+        circuits.count_from_zero()
         wait_until(lambda: all(h["received"] > 100 for h in circuits.report()["hosts"]))
         assert circuits.report()["switch"]["at_work"]

@@ -43,7 +43,7 @@ PROGRAMS = tuple(
 )
 #: Crates of the workspace that are compiled into the base wheel, and into that of live programs.
 CRATES = ("halfwink-py",)
-_LIVE = ("py-live", "daemon", "delegate", "preheat-preload", "live-wasm", "live-circuits")
+_LIVE = ("py-live", "daemon", "delegate", "preheat-preload", "live-wasm")
 LIVE_CRATES = tuple(f"halfwink-{name}" for name in _LIVE)
 #: Machines by their number in the head of an ELF file.
 MACHINES = {62: "x86_64", 183: "aarch64"}

@@ -42,8 +42,9 @@ const fn preloaded(package: &'static str) -> Built {
     Built { name: package, package, feature: None, most: 20, never: OF_PROGRAMS }
 }
 
-const ALL: [Built; 7] = [
+const ALL: [Built; 8] = [
     program("halfwink-block", "block"),
+    program("halfwink-circuits", "circuits"),
     program("halfwink-delegate", "delegate"),
     program("halfwink-preheat", "preheat"),
     program("halfwink-router", "router"),

@@ -1,5 +1,5 @@
 //! The live programs that operators run: a description, a policy and watts by name, signals, files
-//! and metrics around a live router, proxy, block device or delegated command.
+//! and metrics around a live router, proxy, block device, node of circuits or delegated command.
 //!
 //! ```text
 //!  arguments ──▶ run: signals, --seconds ──▶ Program ──▶ live router, proxy, block device
@@ -8,14 +8,15 @@
 //!                 └──▶ --metrics: OpenMetrics
 //! ```
 //!
-//! The binaries `halfwink-router`, `halfwink-steer`, `halfwink-block`, `halfwink-preheat` and
-//! `halfwink-delegate` are this and nothing else; the Python package holds or starts the same
-//! [`Program`]s.
+//! The binaries `halfwink-router`, `halfwink-steer`, `halfwink-block`, `halfwink-preheat`,
+//! `halfwink-delegate` and `halfwink-circuits` are this and nothing else; the Python package holds
+//! or starts the same [`Program`]s.
 #![cfg(all(
     target_os = "linux",
     target_arch = "x86_64",
     any(
         feature = "block",
+        feature = "circuits",
         feature = "delegate",
         feature = "preheat",
         feature = "router",

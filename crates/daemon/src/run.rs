@@ -41,7 +41,8 @@ pub struct Options {
     /// replay`.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Writes what it has counted and measured there at the end: JSON; - is standard output.
+    /// Writes what it has counted and measured there at the end, and at each SIGUSR2: JSON; - is
+    /// standard output.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Ends after so many seconds [default: when it is told to].
@@ -156,8 +157,22 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     written.map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
 
-/// Signals to end, to reload, or to open logs again, as they come, and the handle that adds more.
-/// SIGUSR2 changes nothing: its default action would leave machines asleep.
+/// Writes a report while the program runs, so that a reader finds either the last one or this.
+fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let is_file = std::fs::metadata(path).map_or(true, |found| found.is_file());
+    if path.as_os_str() == "-" || !is_file {
+        return write(path, text);
+    }
+    // Renaming would put a file in the place of a symbolic link.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut new = path.clone().into_os_string();
+    new.push(".new");
+    write(Path::new(&new), text)?;
+    std::fs::rename(&new, &path).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
+}
+
+/// Signals to end, to reload, to open logs again or to report, as they come, and the handle that
+/// adds more.
 fn signals() -> Result<(Receiver<i32>, Handle), Error> {
     let wrong = |e: std::io::Error| Error::Run(format!("signals: {e}"));
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(wrong)?;
@@ -191,7 +206,7 @@ fn until_told(
                 manager.ready(&now);
             }
             Ok(SIGUSR1) => reopen(program),
-            Ok(SIGUSR2) => eprintln!("{}: SIGUSR2 changes nothing; SIGHUP reloads", name()),
+            Ok(SIGUSR2) => report_now(program, options.report.as_deref()),
             Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -221,6 +236,19 @@ fn reopen(program: &dyn Program) {
         Ok(Some(said)) => said,
         Ok(None) => "SIGUSR1 changes nothing without an access log; SIGHUP reloads".to_owned(),
         Err(error) => format!("{error}; lines go to the old file"),
+    };
+    eprintln!("{}: {said}", name());
+}
+
+/// Writes the report up to now. The result is always printed, since the sender of SIGUSR2 waits for
+/// it.
+fn report_now(program: &dyn Program, path: Option<&Path>) {
+    let said = match path {
+        None => "SIGUSR2 changes nothing without --report; SIGHUP reloads".to_owned(),
+        Some(path) => match replace(path, &format!("{:#}\n", program.report())) {
+            Ok(()) => format!("report written to {}", path.display()),
+            Err(error) => format!("report not written: {error}"),
+        },
     };
     eprintln!("{}: {said}", name());
 }

@@ -1,7 +1,7 @@
 //! The block device's program and its neighbours: signals that mean nothing never kill, and an
 //! image has one server.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -35,7 +35,10 @@ fn block_without_a_log_to_open_ignores_usr_signals() {
         assert!(found.is_some(), "it ended before it said `{what}`");
     };
     until("block: ready");
-    for (signal, said) in [("-USR1", "SIGUSR1 changes nothing"), ("-USR2", "SIGUSR2 changes")] {
+    for (signal, said) in [
+        ("-USR1", "SIGUSR1 changes nothing without an access log"),
+        ("-USR2", "SIGUSR2 changes nothing without --report"),
+    ] {
         kill(signal, program.id());
         until(said);
     }
@@ -44,6 +47,38 @@ fn block_without_a_log_to_open_ignores_usr_signals() {
     kill("-TERM", program.id());
     assert!(program.wait().unwrap().success());
     assert!(!socket.exists());
+}
+
+#[test]
+fn usr2_replaces_the_report_of_a_running_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = describe(folder.path(), "b", "unix = \"socket\"\nram = \"64K\"");
+    let (report, linked) = (folder.path().join("report.json"), folder.path().join("linked.json"));
+    std::os::unix::fs::symlink("report.json", &linked).unwrap();
+    let mut program = program(&path);
+    let started = program.arg("--report").arg(&linked).stderr(Stdio::piped()).spawn();
+    let mut program = started.unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("block: ready")));
+    for _ in 0..2 {
+        // A reader that has the last report open keeps it whole.
+        std::fs::write(&report, "the last one").unwrap();
+        let mut last = std::fs::File::open(&report).unwrap();
+        kill("-USR2", program.id());
+        let expected = format!("report written to {}", linked.display());
+        assert!(lines.any(|line| line.ends_with(&expected)), "it ended before it said so");
+        let mut text = String::new();
+        last.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "the last one");
+        let text = std::fs::read_to_string(&report).unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(&text).unwrap().get("policy").is_some());
+    }
+    assert!(linked.is_symlink());
+    std::fs::create_dir(folder.path().join("report.json.new")).unwrap();
+    kill("-USR2", program.id());
+    assert!(lines.any(|line| line.contains("report not written: ")), "it ended without a word");
+    kill("-TERM", program.id());
+    assert!(program.wait().unwrap().success());
 }
 
 /// A server of an image that listens in the folder; for a moment.

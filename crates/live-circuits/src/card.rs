@@ -4,7 +4,7 @@
 //! It hears sync frames, so that a gate list can be made of the days that they tell ([`week`]). It
 //! cannot see what waits in the kernel, and answers that something does for all.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use halfwink_policy::circuits::NOBODY;
 use halfwink_units::Time;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use crate::host::HostConfig;
+use crate::config::HostConfig;
 use crate::load::{Level, Load};
 use crate::port::{host_mac, host_of, switch_mac, Port, AT_ONCE, LONGEST};
-use crate::report::{HostReport, Quantiles};
+use crate::report::{take_refused, HostReport, Quantiles};
 use crate::{time, HOST_PRIORITY};
 
 /// Slots that are remembered: a week of [`sync::MOST_HOSTS`].
@@ -31,6 +31,8 @@ const LOOK_NS: u64 = 100_000_000;
 /// A day of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Day {
+    /// Number of its slot, modulo 2^32.
+    pub slot: u32,
     /// Host that may be sent to.
     pub peer: u16,
     /// Begin, in nanoseconds of [`time::now_ns`].
@@ -49,29 +51,27 @@ pub struct Gates {
     pub intervals: Vec<(Option<u16>, u64)>,
 }
 
-/// The gate list of the latest days, one for each slot of a week: a gate closes `margin_ns` before
-/// its day ends.
+/// The gate list of the latest days, in the order in which they were told, one for each slot of a
+/// week: a gate closes `margin_ns` before its day ends.
 ///
 /// `None` if these are not the days of so many slots, one after the other.
 #[must_use]
-pub fn week(days: &BTreeMap<u32, Day>, slots: usize, margin_ns: u64) -> Option<Gates> {
-    let latest: Vec<(u32, Day)> =
-        // One more than a week, for the last closed interval ends where the next day begins.
-        days.iter().rev().take(slots + 1).map(|(s, d)| (*s, *d)).collect();
-    let latest: Vec<(u32, Day)> = latest.into_iter().rev().collect();
-    let follow = latest.windows(2).all(|two| two[1].0 == two[0].0.wrapping_add(1));
-    if latest.len() <= slots || slots == 0 || !follow {
+pub fn week(days: &[Day], slots: usize, margin_ns: u64) -> Option<Gates> {
+    // One more than a week, for the last closed interval ends where the next day begins.
+    let latest = &days[days.len().checked_sub(slots + 1)?..];
+    let follow = latest.windows(2).all(|two| two[1].slot == two[0].slot.wrapping_add(1));
+    if slots == 0 || !follow {
         return None;
     }
     let mut intervals = Vec::with_capacity(2 * slots);
     for two in latest.windows(2) {
-        let (day, next) = (two[0].1, two[1].1);
+        let (day, next) = (two[0], two[1]);
         let open = (day.ends_ns - day.begins_ns).checked_sub(margin_ns).filter(|&ns| ns > 0)?;
         let peer = (day.peer != NOBODY).then_some(day.peer);
         intervals.push((peer, open));
         intervals.push((None, next.begins_ns.checked_sub(day.begins_ns + open)?));
     }
-    Some(Gates { base_ns: latest[0].1.begins_ns, intervals })
+    Some(Gates { base_ns: latest[0].begins_ns, intervals })
 }
 
 /// A host's card at work. Dropping it ends it.
@@ -95,7 +95,9 @@ struct Counts {
     cpu_ns: (u64, u64),
     sync: Histogram,
     begin: Histogram,
-    days: BTreeMap<u32, Day>,
+    /// Days in the order in which they were told, since numbers of slots begin again at 2^32 and
+    /// with a new switch.
+    days: VecDeque<Day>,
 }
 
 impl Card {
@@ -140,7 +142,7 @@ impl Card {
             cpu_s: (counts.cpu_ns.1 - counts.cpu_ns.0) as f64 * 1e-9,
             sync: Quantiles::of(&counts.sync),
             begin: Quantiles::of(&counts.begin),
-            load: self.load.as_ref().map(Load::report),
+            load: self.load.as_ref().map(|load| load.report(from_zero)),
             ..counts.report.clone()
         };
         if from_zero {
@@ -154,10 +156,16 @@ impl Card {
         report
     }
 
-    /// The days that were told lately, by slot.
+    /// The days that were told lately, the latest last.
     #[must_use]
-    pub fn days(&self) -> BTreeMap<u32, Day> {
-        self.shared.counts().days.clone()
+    pub fn days(&self) -> Vec<Day> {
+        self.shared.counts().days.iter().copied().collect()
+    }
+
+    /// Returns whether the thread is running.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Ends it.
@@ -261,6 +269,7 @@ impl Worker {
                     Err(e) => return Err(e),
                 };
                 counts.report.taken += 1;
+                self.level.is_open.store(true, Ordering::Relaxed);
                 let to = self.room.get(..6).and_then(host_of).filter(|&to| to < self.hosts);
                 let Some(to) = to.filter(|&to| len <= LONGEST && to != self.host) else {
                     counts.report.for_nobody += 1;
@@ -287,9 +296,9 @@ impl Worker {
     /// Notes when the first frame of a day went.
     fn note_begin(&mut self, counts: &mut Counts) {
         let now = time::now_ns();
-        let today = counts.days.iter().rev().find(|(_, day)| day.begins_ns <= now);
-        let Some((&slot, &day)) = today.filter(|(_, day)| now < day.ends_ns) else { return };
-        if self.begun.replace(slot) != Some(slot) {
+        let today = counts.days.iter().rev().find(|day| day.begins_ns <= now);
+        let Some(day) = today.filter(|day| now < day.ends_ns).copied() else { return };
+        if self.begun.replace(day.slot) != Some(day.slot) {
             counts.report.days += 1;
             counts.begin.record(Time::ns(now - day.begins_ns));
         }
@@ -310,8 +319,8 @@ impl Worker {
             counts.report.received_bytes += frame.bytes.len() as u64;
             counts.report.untaken += u64::from(queues[0].send(frame.bytes).is_err());
         }
-        counts.report.refused = listener.refused;
-        counts.report.lost = uplink.lost;
+        take_refused(&mut counts.report.refused, &mut listener.refused);
+        counts.report.lost.take(&mut uplink.lost);
         for sync in syncs {
             self.heed(&sync, counts);
         }
@@ -331,10 +340,10 @@ impl Worker {
         }
         // A night tells the day that follows it; that day's own frame only says that it has begun.
         if kind == Kind::Night {
-            counts.days.insert(slot, Day { peer, begins_ns, ends_ns });
-            if counts.days.len() > REMEMBERED {
-                counts.days.pop_first();
+            if counts.days.len() == REMEMBERED {
+                counts.days.pop_front();
             }
+            counts.days.push_back(Day { slot, peer, begins_ns, ends_ns });
         }
     }
 
@@ -370,11 +379,12 @@ mod tests {
     use super::*;
 
     /// Slots of 135 us, days of 123.5 us, of host 0 among three.
-    fn days(slots: &[u32]) -> BTreeMap<u32, Day> {
+    fn days(slots: &[u32]) -> Vec<Day> {
         let day = |slot: &u32| {
-            let begins_ns = 1_000_000 + 135_000 * u64::from(*slot);
+            // Slots are counted modulo 2^32, time goes on.
+            let begins_ns = 1_000_000 + 135_000 * u64::from(slot.wrapping_sub(slots[0]));
             let peer = 1 + (*slot % 2) as u16;
-            (*slot, Day { peer, begins_ns, ends_ns: begins_ns + 123_500 })
+            Day { slot: *slot, peer, begins_ns, ends_ns: begins_ns + 123_500 }
         };
         slots.iter().map(day).collect()
     }
@@ -383,7 +393,14 @@ mod tests {
     fn a_week_of_days_becomes_gates_that_close_a_margin_early() {
         let gates = week(&days(&[4, 5, 6, 7]), 2, 23_500).unwrap();
         let expected = [(Some(2), 100_000), (None, 35_000), (Some(1), 100_000), (None, 35_000)];
-        assert_eq!(gates, Gates { base_ns: 1_675_000, intervals: expected.to_vec() });
+        assert_eq!(gates, Gates { base_ns: 1_135_000, intervals: expected.to_vec() });
+    }
+
+    #[test]
+    fn week_across_the_end_of_slot_numbers_has_its_gates() {
+        let gates = week(&days(&[u32::MAX - 1, u32::MAX, 0, 1]), 3, 23_500).unwrap();
+        let open: Vec<Option<u16>> = gates.intervals.iter().step_by(2).map(|i| i.0).collect();
+        assert_eq!(open, [Some(1), Some(2), Some(1)]);
     }
 
     #[test]

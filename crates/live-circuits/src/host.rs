@@ -17,48 +17,14 @@ use halfwink_policy::circuits::sync::{self, Kind, Listener, Sync};
 use halfwink_policy::circuits::NOBODY;
 use halfwink_policy::Host;
 use halfwink_units::Time;
-use serde::Deserialize;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
+use crate::config::HostConfig;
 use crate::load::{Level, Load, LoadConfig};
 use crate::port::{host_mac, host_of, switch_mac, Port, LONGEST};
 use crate::queues::Queues;
-use crate::report::{HostReport, Quantiles};
+use crate::report::{take_refused, HostReport, Quantiles};
 use crate::{time, HOST_PRIORITY};
-
-/// Settings of a host.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostConfig {
-    /// Number of the host.
-    pub host: u16,
-    /// Hosts of the switch.
-    pub hosts: u16,
-    /// The interface towards the switch.
-    pub interface: String,
-    /// The TAP device of its programs, which is there.
-    pub device: String,
-    /// Rate of a wire, in bytes per microsecond.
-    pub bytes_per_us: u32,
-    /// Scheme that limits frames: `naive`, `aging` or `pacing`.
-    pub tokens: String,
-    /// Time before a day's end at which the last frame must have been sent, in microseconds.
-    pub margin_us: f64,
-    /// Largest backlog of the wire with pacing, in bytes.
-    pub backlog_bytes: u32,
-    /// Capacity of the queue for one host, in bytes.
-    pub queue_bytes: u64,
-    /// Time before a day for which it spins instead of sleeping, in microseconds.
-    pub spin_us: f64,
-    /// Share of its time for which it does so, at most.
-    pub spin_share: f64,
-    /// Ask for real-time priority.
-    pub realtime: bool,
-    /// Send datagrams to all others: frames of so many bytes.
-    pub load_frame_bytes: Option<u16>,
-    /// Interval of the load's checks, in microseconds.
-    pub load_every_us: f64,
-}
 
 impl HostConfig {
     /// The load, if it is to have one.
@@ -148,7 +114,7 @@ impl Shaper {
             spun_s: counts.spun_ns as f64 * 1e-9,
             sync: Quantiles::of(&counts.sync),
             begin: Quantiles::of(&counts.begin),
-            load: self.load.as_ref().map(Load::report),
+            load: self.load.as_ref().map(|load| load.report(from_zero)),
             ..counts.report.clone()
         };
         if from_zero {
@@ -244,10 +210,8 @@ impl Worker {
         })?;
         let name = &config.device;
         device.set_nonblocking(true).map_err(|e| format!("device {name}: {e}"))?;
-        let scheme = Scheme::named(&config.tokens).ok_or_else(|| {
-            let names = Scheme::ALL.map(Scheme::name).join(", ");
-            format!("tokens `{}`: expected {names}", config.tokens)
-        })?;
+        // A description with another name was refused before.
+        let scheme = Scheme::named(&config.tokens).unwrap_or(Scheme::Pacing);
         let parameters = TokenParameters {
             scheme,
             bytes_per_us: config.bytes_per_us,
@@ -321,8 +285,8 @@ impl Worker {
             counts.report.received_bytes += frame.bytes.len() as u64;
             counts.report.untaken += u64::from(device.send(frame.bytes).is_err());
         }
-        counts.report.refused = self.listener.refused;
-        counts.report.lost = self.uplink.lost;
+        take_refused(&mut counts.report.refused, &mut self.listener.refused);
+        counts.report.lost.take(&mut self.uplink.lost);
         for sync in syncs {
             self.heed(&sync, counts);
         }
@@ -378,6 +342,7 @@ impl Worker {
                 },
             };
             taken += 1;
+            self.level.is_open.store(true, Ordering::Relaxed);
             let frame = &self.room[..len];
             let to = frame.get(..6).and_then(host_of);
             let to = to.filter(|&to| to < self.config.hosts && to != self.config.host);

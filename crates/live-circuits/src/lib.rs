@@ -11,7 +11,8 @@
 //!   policy says which comes next;
 //! * [`host::Shaper`] is the sending side of a host, for unmodified programs: queues by destination
 //!   ([`queues`]), and the very tokens of the simulated hosts;
-//! * [`load`] sends datagrams to all others, and counts what arrives.
+//! * [`load`] sends datagrams to all others, and counts what arrives;
+//! * [`nodes`] are those of them that one process plays, by a description ([`config`]).
 //!
 //! Sync frames are in `halfwink_policy::circuits::sync`. Linux on x86-64 only: the crate is empty
 //! elsewhere.
@@ -19,9 +20,10 @@
 
 pub mod card;
 pub mod circuits;
-pub mod guest;
+pub mod config;
 pub mod host;
 pub mod load;
+pub mod nodes;
 pub mod port;
 pub mod queues;
 pub mod report;
@@ -29,8 +31,8 @@ pub mod streams;
 pub mod switch;
 pub mod time;
 
-pub use host::{HostConfig, Shaper};
-pub use switch::{Switch, SwitchConfig};
+pub use host::Shaper;
+pub use switch::Switch;
 
 /// The policy's side of an event log.
 pub type EventLog =

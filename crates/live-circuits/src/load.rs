@@ -42,8 +42,7 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// Returns the difference to an earlier report.
-    #[must_use]
-    pub fn since(&self, then: &LoadReport) -> LoadReport {
+    fn since(&self, then: &LoadReport) -> LoadReport {
         LoadReport {
             sent: self.sent - then.sent,
             received: self.received - then.received,
@@ -61,13 +60,16 @@ impl LoadReport {
 pub struct Level {
     /// Frames for each host that have left its queue, one way or another.
     pub left: Vec<AtomicU64>,
+    /// A frame has come through the device. What is sent before its carrier is up is lost.
+    pub is_open: AtomicBool,
 }
 
 impl Level {
     /// Creates the counters for `hosts` hosts.
     #[must_use]
     pub fn new(hosts: u16) -> Arc<Level> {
-        Arc::new(Level { left: (0..hosts).map(|_| AtomicU64::new(0)).collect() })
+        let left = (0..hosts).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Level { left, is_open: AtomicBool::new(false) })
     }
 }
 
@@ -91,6 +93,8 @@ pub struct LoadConfig {
 /// A load at work.
 pub struct Load {
     report: Arc<Mutex<LoadReport>>,
+    /// Counters when they were last set to zero; those of the thread go on.
+    base: Mutex<LoadReport>,
     ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -102,11 +106,34 @@ pub fn address(host: u16) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, high, low)
 }
 
+/// Number of frames that a load sends to one host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    is_open: bool,
+    /// Frames that were sent before the device was open, and may be lost.
+    early: u64,
+}
+
+impl Pace {
+    /// Returns the number of frames to send now, so that `frames` wait.
+    fn wanted(&mut self, frames: u64, sent: u64, left: u64, is_open: bool) -> u64 {
+        if !is_open {
+            // One a look, or a full queue of lost frames would be taken for one that waits.
+            return 1;
+        }
+        if !std::mem::replace(&mut self.is_open, true) {
+            self.early = sent.saturating_sub(left);
+        }
+        frames.saturating_sub(sent.saturating_sub(left + self.early))
+    }
+}
+
 struct Worker {
     config: LoadConfig,
     socket: UdpSocket,
     level: Arc<Level>,
     sent: Vec<u64>,
+    pace: Vec<Pace>,
     heard: Vec<u64>,
     datagram: Vec<u8>,
     report: LoadReport,
@@ -139,6 +166,7 @@ impl Load {
             socket,
             level,
             sent: vec![0; n],
+            pace: vec![Pace::default(); n],
             heard: vec![0; n],
             // Ethernet, IPv4 and UDP headers are not the datagram's.
             datagram: vec![0; usize::from(config.frame_bytes).saturating_sub(42).max(STAMP)],
@@ -156,13 +184,19 @@ impl Load {
             }
         };
         let thread = std::thread::Builder::new().name("load".to_owned()).spawn(run)?;
-        Ok(Load { report, ending, thread: Some(thread) })
+        Ok(Load { report, base: Mutex::default(), ending, thread: Some(thread) })
     }
 
-    /// Returns the counters up to now.
+    /// Returns the counters, and sets them to zero if requested.
     #[must_use]
-    pub fn report(&self) -> LoadReport {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn report(&self, from_zero: bool) -> LoadReport {
+        let now = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = now.since(&base);
+        if from_zero {
+            *base = now;
+        }
+        report
     }
 }
 
@@ -182,7 +216,8 @@ impl Worker {
         for to in (0..self.config.hosts).filter(|&to| to != self.config.host) {
             let n = usize::from(to);
             let left = self.level.left[n].load(Ordering::Relaxed);
-            let wanted = self.config.frames.saturating_sub(self.sent[n].saturating_sub(left));
+            let is_open = self.level.is_open.load(Ordering::Relaxed);
+            let wanted = self.pace[n].wanted(self.config.frames, self.sent[n], left, is_open);
             for _ in 0..wanted {
                 self.datagram[..2].copy_from_slice(&self.config.host.to_le_bytes());
                 self.datagram[2..4].copy_from_slice(&to.to_le_bytes());
@@ -240,5 +275,23 @@ impl Worker {
         }
         self.report.missing += number - *heard - 1;
         *heard = number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_whose_first_frames_were_lost_fills_its_queue() {
+        let (mut pace, mut sent) = (Pace::default(), 0);
+        for _ in 0..3 {
+            sent += pace.wanted(66, sent, 0, false);
+        }
+        assert_eq!(sent, 3, "one frame a look until the device is open");
+        sent += pace.wanted(66, sent, 0, true);
+        assert_eq!(sent, 69, "the queue is filled beside what may be lost");
+        assert_eq!(pace.wanted(66, sent, 0, true), 0);
+        assert_eq!(pace.wanted(66, sent, 10, true), 10);
     }
 }

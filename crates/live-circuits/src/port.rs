@@ -33,12 +33,22 @@ pub struct Lost {
     pub too_long: u64,
 }
 
+impl Lost {
+    /// Moves the counts of a socket here.
+    pub fn take(&mut self, from: &mut Lost) {
+        let Lost { overflowed, unsent, too_long } = std::mem::take(from);
+        self.overflowed += overflowed;
+        self.unsent += unsent;
+        self.too_long += too_long;
+    }
+}
+
 /// Packet socket of an interface.
 pub struct Port {
     socket: OwnedFd,
     room: Vec<u8>,
     control: Vec<[u64; CONTROL / 8]>,
-    /// Frames that were lost here.
+    /// Frames that were lost here since a report took them.
     pub lost: Lost,
 }
 

@@ -8,6 +8,14 @@ use serde::Serialize;
 use crate::circuits::Violations;
 use crate::port::Lost;
 
+/// Moves what a listener has refused to a report.
+pub(crate) fn take_refused(report: &mut Refused, from: &mut Refused) {
+    let Refused { malformed, foreign, replayed } = std::mem::take(from);
+    report.malformed += malformed;
+    report.foreign += foreign;
+    report.replayed += replayed;
+}
+
 /// Times of many things, in microseconds; null if there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {

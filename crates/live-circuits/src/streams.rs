@@ -38,6 +38,8 @@ pub struct StreamsReport {
 /// Connections at work. Dropping them ends them.
 pub struct Streams {
     received: Arc<AtomicU64>,
+    /// Counters when they were last set to zero.
+    base: Mutex<StreamsReport>,
     sending: Vec<TcpStream>,
     receiving: Arc<Mutex<Vec<TcpStream>>>,
     ending: Arc<AtomicBool>,
@@ -66,8 +68,14 @@ impl Streams {
         let received = Arc::new(AtomicU64::new(0));
         let receiving = Arc::new(Mutex::new(Vec::new()));
         let ending = Arc::new(AtomicBool::new(false));
-        let mut streams =
-            Streams { received, sending: Vec::new(), receiving, ending, threads: Vec::new() };
+        let mut streams = Streams {
+            received,
+            base: Mutex::default(),
+            sending: Vec::new(),
+            receiving,
+            ending,
+            threads: Vec::new(),
+        };
         for _ in 1..hosts {
             let listener = listener.try_clone()?;
             let (received, kept) = (streams.received.clone(), streams.receiving.clone());
@@ -91,9 +99,23 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns the counters since the connections began.
+    /// Returns the counters, and sets them to zero if requested. What is counted now stays.
     #[must_use]
-    pub fn report(&self) -> StreamsReport {
+    pub fn report(&self, from_zero: bool) -> StreamsReport {
+        let now = self.since_begin();
+        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = StreamsReport {
+            received_bytes: now.received_bytes - base.received_bytes,
+            retransmitted: now.retransmitted - base.retransmitted,
+            ..now.clone()
+        };
+        if from_zero {
+            *base = now;
+        }
+        report
+    }
+
+    fn since_begin(&self) -> StreamsReport {
         let received_bytes = self.received.load(Ordering::Relaxed);
         let mut report = StreamsReport { received_bytes, ..StreamsReport::default() };
         for info in self.sending.iter().filter_map(info) {

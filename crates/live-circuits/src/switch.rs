@@ -17,30 +17,12 @@ use halfwink_policy::circuits::sync::{self, Kind, Listener, Sync};
 use halfwink_policy::circuits::{Action, Circuits as _, CircuitsPolicy, Event, NOBODY};
 use halfwink_policy::Host;
 use halfwink_units::Time;
-use serde::Deserialize;
 
 use crate::circuits::{Circuits, Verdict};
+use crate::config::SwitchConfig;
 use crate::port::{host_mac, host_of, switch_mac, Port, AT_ONCE};
-use crate::report::{Quantiles, SwitchReport};
+use crate::report::{take_refused, Quantiles, SwitchReport};
 use crate::{time, EventLog, SWITCH_PRIORITY};
-
-/// Settings of a switch.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchConfig {
-    /// Interfaces of the wires, by host.
-    pub interfaces: Vec<String>,
-    /// Length of a night, in microseconds.
-    pub night_us: f64,
-    /// Rate of a wire, in bytes per microsecond.
-    pub bytes_per_us: u32,
-    /// Ask for real-time priority.
-    pub realtime: bool,
-    /// Omits slots when late, instead of delaying all that follow: for hosts that send by the
-    /// clock. Slots must have one length.
-    #[serde(default)]
-    pub keeps_time: bool,
-}
 
 /// A host that has not answered for so long is lost.
 const LOST_NS: u64 = 200_000_000;
@@ -89,7 +71,7 @@ impl Switch {
     /// # Errors
     /// Which interface is missing or may not be used, in one line.
     pub fn start(
-        config: SwitchConfig,
+        config: &SwitchConfig,
         policy: CircuitsPolicy,
         log: Option<EventLog>,
     ) -> Result<Switch, String> {
@@ -97,7 +79,7 @@ impl Switch {
             config.interfaces.iter().map(|name| Port::open(name)).collect();
         let shared = Arc::new(Shared::default());
         shared.counts().begun_ns = time::now_ns();
-        let mut worker = Worker::new(&config, ports?, Host::logged(policy, log));
+        let mut worker = Worker::new(config, ports?, Host::logged(policy, log));
         let (seen, realtime) = (shared.clone(), config.realtime);
         let run = move || {
             let is_realtime = time::be_punctual(if realtime { SWITCH_PRIORITY } else { 0 });
@@ -323,7 +305,6 @@ impl Worker {
     fn hear(&mut self, from: u16, frame: &[u8], counts: &mut Counts) {
         // By the wire that it came on, not by what it says: a host cannot answer for another.
         let station = &mut self.stations[usize::from(from)];
-        let before = station.listener.refused;
         if let Ok((_, words)) = station.listener.hear(frame) {
             counts.report.replies += 1;
             station.owes_since = None;
@@ -331,11 +312,7 @@ impl Worker {
                 *waiting = bytes;
             }
         }
-        // The listener counts over its life, reports over their interval: differences are added.
-        let (after, refused) = (station.listener.refused, &mut counts.report.refused);
-        refused.malformed += after.malformed - before.malformed;
-        refused.foreign += after.foreign - before.foreign;
-        refused.replayed += after.replayed - before.replayed;
+        take_refused(&mut counts.report.refused, &mut station.listener.refused);
     }
 
     /// Does what is due.
@@ -504,13 +481,9 @@ impl Worker {
             }
             counts.report.syncs += 1;
         }
-        let lost = self.ports.iter().flatten().map(|port| port.lost);
-        counts.report.lost =
-            lost.fold(crate::port::Lost::default(), |sum, lost| crate::port::Lost {
-                overflowed: sum.overflowed + lost.overflowed,
-                unsent: sum.unsent + lost.unsent,
-                too_long: sum.too_long + lost.too_long,
-            });
+        for port in self.ports.iter_mut().flatten() {
+            counts.report.lost.take(&mut port.lost);
+        }
         Ok(())
     }
 }

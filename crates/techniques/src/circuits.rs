@@ -7,7 +7,11 @@ use crate::{Choice, CircuitsContext, Error, Make};
 /// Name that the live world has in logs.
 pub const LIVE_CIRCUITS: &str = "live circuits";
 /// The simulated world whose techniques decide in it.
-const WORLD: &str = "fabric";
+pub const WORLD: &str = "fabric";
+/// The described fabric whose values are made a live one's, to replay its log.
+pub const MACHINE: &str = "mordia";
+/// The simulated world's name of the load that keeps all queues full.
+pub const WORKLOAD: &str = "all-to-all";
 /// The shortest day of the published switch, in microseconds.
 const SHORTEST_DAY_US: f64 = 61.0;
 

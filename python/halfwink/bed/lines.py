@@ -28,10 +28,7 @@ def ask(place: Place, process: Process, told: dict[str, Any]) -> Any:
     except (BrokenPipeError, ValueError):
         line = ""
     if not line:
-        status = popen.wait()
-        said = popen.stderr.read().strip().splitlines() if popen.stderr else []
-        why = said[-1] if said else f"status {status}"
-        raise RunError(f"{place.name}: it ended: {why}")
+        raise RunError(f"{place.name}: it ended: status {popen.wait()}")
     answer = json.loads(line)
     if "error" in answer:
         raise (HalfwinkError if answer["wrong"] else RunError)(f"{place.name}: {answer['error']}")

@@ -108,8 +108,6 @@ class Star(Joined):
             # The kernel's own noise: none.
             place.shell(without_ipv6("default"))
             place.run(["ip", "-batch", "-"], text="\n".join(lines) + "\n")
-        switch.shell(
-            "\n".join(
-                f"{without_ipv6(wire(n))}\nip link set {wire(n)} up" for n in range(self.count)
-            )
-        )
+        wires = [f"{without_ipv6(wire(n))}\nip link set {wire(n)} up" for n in range(self.count)]
+        # Metrics of the switch are served there.
+        switch.shell("\n".join(["ip link set lo up", *wires]))

@@ -5,14 +5,15 @@ from halfwink.live import circuits as live_circuits
 found = live_circuits.measure(live_circuits.Setting(hosts=4), seconds=5)
 found["use_pct"], found["overlaps"]
 
-Each host's shaper is a process of its own, the switch is another. All share the CPUs of this
-machine, and its clock. Nothing here is modelled; joules are not measured.
+The switch and each host are processes of ``halfwink-circuits``. All share the CPUs of this machine,
+and its clock. Nothing here is modelled; joules are not measured.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -22,13 +23,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 
-from halfwink.bed.circuit_node import CircuitNode
 from halfwink.bed.places import Process, python
 from halfwink.bed.star import DEVICE, MOST_HOSTS, UPLINK, Star, address, wire
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.live import native
+from halfwink.live.served import Served, described
 from halfwink.programs import find
 
+#: Program of a node.
+PROGRAM = "halfwink-circuits"
 #: Schemes of tokens (Strong 2013, Fig 4.13).
 TOKENS = ("pacing", "aging", "naive")
 #: Limits of a setting: microseconds of a slot, gigabits per second.
@@ -126,6 +129,50 @@ class Setting:
         return self.day_us / self.slot_us
 
     @property
+    def load_every_us(self) -> float:
+        """Interval at which a load looks at its queues."""
+        return max(self.slot_us, 500.0)
+
+    @property
+    def queue_bytes(self) -> int:
+        """Capacity of the queue of a host for one other."""
+        return int(max(QUEUE_BYTES, QUEUE_DAYS * self.day_us * self.bytes_per_us))
+
+    def switch_description(self, *, slower: int = 1, **more: object) -> str:
+        """Returns the description of the switch (TOML); ``slower``: dilation of its time."""
+        settings = {
+            "role": "switch",
+            "interfaces": [wire(n) for n in range(self.hosts)],
+            "policy": self.technique,
+            "slot_us": self.slot_us * slower,
+            "night_us": self.night_us * slower,
+            "bytes_per_us": self.bytes_per_us // slower,
+            "realtime": self.realtime,
+        }
+        return described(settings | more)
+
+    def host_description(self, number: int, *, load: bool, slower: int = 1, **more: object) -> str:
+        """Returns the description of a host (TOML); ``slower``: dilation of its time."""
+        settings = {
+            "role": "host",
+            "host": number,
+            "hosts": self.hosts,
+            "interface": UPLINK,
+            "device": DEVICE,
+            "bytes_per_us": self.bytes_per_us // slower,
+            "tokens": self.tokens,
+            "margin_us": self.margin_us * slower,
+            "backlog_bytes": BACKLOG_BYTES,
+            "queue_bytes": self.queue_bytes,
+            "spin_us": self.spin_us * slower,
+            "spin_share": self.spin_share,
+            "realtime": self.realtime,
+            "load_frame_bytes": self.mtu + ETHERNET if load else None,
+            "load_every_us": self.load_every_us * slower,
+        }
+        return described(settings | more)
+
+    @property
     def fabric(self) -> tuple[int, float, float, float]:
         """Fabric as the native module takes it."""
         return (self.hosts, self.slot_us, self.night_us, self.wire_gbps)
@@ -154,10 +201,10 @@ class Circuits:
         if log is not None and not log.absolute().parent.is_dir():
             raise HalfwinkError(f"{log}: there is no folder {log.parent}")
         self.setting, self._load = setting, load
-        self._log = None if log is None else str(log.absolute())
+        self._log = None if log is None else log.absolute()
         self._star = Star(setting.hosts, mtu=setting.mtu)
-        self._switch: CircuitNode | None = None
-        self._hosts: dict[int, CircuitNode] = {}
+        self._switch: Served | None = None
+        self._hosts: dict[int, Served] = {}
 
     def __enter__(self) -> Circuits:
         self._star.__enter__()
@@ -166,7 +213,7 @@ class Circuits:
             for host in range(self.setting.hosts):
                 self.start_host(host)
         except BaseException:
-            self._star.close()
+            self._close()
             raise
         return self
 
@@ -177,7 +224,17 @@ class Circuits:
             if kind is None:
                 self.stop()
         finally:
-            self._star.close()
+            self._close()
+
+    def _close(self) -> None:
+        # What runs in the namespaces ends with them.
+        self._star.close()
+        for node in self._nodes():
+            node.kill()
+
+    def _nodes(self) -> list[Served]:
+        hosts = [self._hosts[n] for n in sorted(self._hosts)]
+        return hosts if self._switch is None else [self._switch, *hosts]
 
     @property
     def star(self) -> Star:
@@ -186,39 +243,13 @@ class Circuits:
 
     def start_switch(self) -> None:
         """Starts the program of the switch."""
-        setting = self.setting
-        config = {
-            "interfaces": [wire(n) for n in range(setting.hosts)],
-            "night_us": setting.night_us,
-            "bytes_per_us": setting.bytes_per_us,
-            "realtime": setting.realtime,
-        }
-        told = {"do": "begin", "kind": "switch", "technique": setting.technique, "log": self._log}
-        told |= {"fabric": setting.fabric, "config": config}
-        self._switch = CircuitNode(self._star.switch, told)
+        text, place = self.setting.switch_description(), self._star.switch
+        self._switch = Served(PROGRAM, text, log=self._log, place=place)
 
     def start_host(self, host: int) -> None:
-        """Begins a host's shaper."""
-        setting = self.setting
-        queue_bytes = max(QUEUE_BYTES, QUEUE_DAYS * setting.day_us * setting.bytes_per_us)
-        config = {
-            "host": host,
-            "hosts": setting.hosts,
-            "interface": UPLINK,
-            "device": DEVICE,
-            "bytes_per_us": setting.bytes_per_us,
-            "tokens": setting.tokens,
-            "margin_us": setting.margin_us,
-            "backlog_bytes": BACKLOG_BYTES,
-            "queue_bytes": int(queue_bytes),
-            "spin_us": setting.spin_us,
-            "spin_share": setting.spin_share,
-            "realtime": setting.realtime,
-            "load_frame_bytes": setting.mtu + ETHERNET if self._load else None,
-            "load_every_us": max(setting.slot_us, 500.0),
-        }
-        told = {"do": "begin", "kind": "host", "config": config}
-        self._hosts[host] = CircuitNode(self._star.hosts[host], told)
+        """Starts the program of a host."""
+        text, place = self.setting.host_description(host, load=self._load), self._star.hosts[host]
+        self._hosts[host] = Served(PROGRAM, text, place=place)
 
     def kill_switch(self) -> None:
         """Kills the switch, as by SIGKILL."""
@@ -231,11 +262,26 @@ class Circuits:
         """Kills a host's shaper, as by SIGKILL; its device and programs stay."""
         self._hosts.pop(host).kill()
 
-    def report(self, *, from_zero: bool = False) -> dict[str, Any]:
-        """Returns the counters of switch and hosts, and their `summary`."""
-        switch = {} if self._switch is None else self._switch.report(from_zero=from_zero)
-        hosts = [self._hosts[n].report(from_zero=from_zero) for n in sorted(self._hosts)]
-        return {"switch": switch, "hosts": hosts}
+    def report(self) -> dict[str, Any]:
+        """Returns the counters of switch and hosts, which are asked at the same time."""
+        nodes = self._nodes()
+        for node in nodes:
+            node.send(signal.SIGUSR2)
+        found: dict[str, Any] = {"switch": {}, "hosts": []}
+        for node in nodes:
+            told, state = node.report(), {"at_work": node.is_running}
+            if told["switch"] is not None:
+                found["switch"] = told["switch"] | state
+            found["hosts"] += [host | state for host in told["hosts"]]
+        return found
+
+    def count_from_zero(self) -> None:
+        """Sets the counters of switch and hosts to zero."""
+        nodes = self._nodes()
+        for node in nodes:
+            node.send(signal.SIGUSR1)
+        for node in nodes:
+            node.answer()
 
     def run(self, host: int, command: list[str], **pipes: Any) -> Process:
         """Begins a command in a host's namespace; it knows its number from the environment."""
@@ -245,8 +291,10 @@ class Circuits:
 
     def stop(self) -> None:
         """Ends all, and the log."""
-        nodes = [*self._hosts.values(), *([] if self._switch is None else [self._switch])]
-        self._hosts, self._switch = {}, None
+        nodes, self._hosts, self._switch = self._nodes(), {}, None
+        # All end at once; each takes a while to look up.
+        for node in nodes:
+            node.send(signal.SIGTERM)
         for node in nodes:
             node.stop()
 
@@ -316,16 +364,12 @@ def measure(
     _within("seconds", seconds, (0.1, 3600))
     with Circuits(setting, load=not idle and run is None, log=log) as circuits:
         time.sleep(WARM_UP_S)
-        before = circuits.report(from_zero=True)
+        circuits.count_from_zero()
         if run is None:
             time.sleep(seconds)
         else:
             _run_all(circuits, run)
         found = circuits.report()
-    # A load counts on from its begin, as a program would.
-    for host, earlier in zip(found["hosts"], before["hosts"], strict=True):
-        if host["load"] is not None:
-            host["load"] = {name: n - earlier["load"][name] for name, n in host["load"].items()}
     return found | summary(setting, found)
 
 

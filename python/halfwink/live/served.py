@@ -12,14 +12,18 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Thread
 from types import FrameType, TracebackType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from halfwink import installed
 from halfwink.checked import checked
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.library import root
+
+if TYPE_CHECKING:
+    from halfwink.bed.places import Place, Process
 
 #: Longest that a program may take to end, in seconds.
 PATIENCE_S = 60.0
@@ -42,7 +46,9 @@ def program(name: str) -> Path:
 #: Keys of descriptions that no option stands for.
 NO_OPTIONS = ("schema", "command", "library")
 #: Programs that take a description.
-PROGRAMS = ("router", "steer", "block", "preheat", "delegate")
+PROGRAMS = ("router", "steer", "block", "preheat", "delegate", "circuits")
+#: Lines that answer SIGUSR1 and SIGUSR2 begin so.
+ANSWERS = ("report ", "counts from zero")
 
 
 @checked
@@ -51,7 +57,7 @@ def check(which: str, description: Path | str) -> str:
     this machine. Nothing is served.
 
     Args:
-        which: ``router``, ``steer``, ``block``, ``preheat`` or ``delegate``.
+        which: ``router``, ``steer``, ``block``, ``preheat``, ``delegate`` or ``circuits``.
         description: path of the description (TOML).
 
     Returns:
@@ -121,6 +127,7 @@ class Served:
         seconds: length of the run (default: until it is stopped).
         forwards: passes the signals of this process on, to end it (SIGTERM, SIGINT) or to make it
             read its description again (SIGHUP).
+        place: network namespace to run in (default: that of this process).
         tell: receives each line that the program prints, once it is ready; first those before.
 
     Raises:
@@ -137,6 +144,7 @@ class Served:
         metrics: str | None = None,
         seconds: float | None = None,
         forwards: bool = False,
+        place: Place | None = None,
         tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.name = name
@@ -151,7 +159,8 @@ class Served:
             self.path = Path(self._folder.name) / "description.toml"
             self.path.write_text(description)
             self._made = description
-        words = [str(found), "--config", str(self.path), "--report", str(self._report)]
+        report = str(self._report) if place is None else "-"
+        words = [str(found), "--config", str(self.path), "--report", report]
         for option, value in (("--log", log), ("--metrics", metrics), ("--seconds", seconds)):
             words += [] if value is None else [option, str(value)]
         setpriv = shutil.which("setpriv")
@@ -160,6 +169,9 @@ class Served:
             # killed.
             words = [setpriv, "--pdeathsig", "TERM", *words]
         self._process: subprocess.Popen[str] | None = None
+        self._inside: Process | None = None
+        self._is_closed = False
+        self._answers: SimpleQueue[str | None] = SimpleQueue()
         self._early: list[int] = []
         # Before there is a server: no signal may end this process and leave that one.
         self._before = {n: signal.signal(n, self._forward) for n in SIGNALS if forwards}
@@ -167,12 +179,12 @@ class Served:
         self._bell_before = -1
         if forwards:
             self._bell_before = signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        if place is None:
+            process = subprocess.Popen(words, text=True, **pipes)
+        else:
+            self._inside = place.start(words, text=True, stdout=subprocess.PIPE, **pipes)
+            process = self._inside.popen
         self._process = process
         for number in self._early:
             process.send_signal(number)
@@ -184,6 +196,9 @@ class Served:
         assert stderr is not None
         if not any(self._hear(line) for line in stderr):
             self._end(process.wait())
+        if place is not None:
+            # A namespace goes with this process, however that ends, and leaves no file either.
+            self._folder.cleanup()
         for line in self.said:
             tell(line)
         self._reader = Thread(target=self._follow, args=(stderr, tell), daemon=True)
@@ -194,6 +209,9 @@ class Served:
         text = line.strip().removeprefix(f"{self.name}: ")
         if text.startswith("serving at "):
             self.address = text.removeprefix("serving at ")
+        elif text.startswith(ANSWERS) and not self._before:
+            # A signal that was passed on is answered to its sender, on the terminal.
+            self._answers.put(text)
         elif text and text != "ready" and not text.startswith("not measured: "):
             self.said.append(text if self._made is None else as_asked(text, self.path, self._made))
         return text == "ready"
@@ -204,6 +222,8 @@ class Served:
             self._hear(line)
             for said in self.said[before:]:
                 tell(said)
+        # It has ended: it answers nothing more.
+        self._answers.put(None)
 
     @property
     def _child(self) -> subprocess.Popen[str]:
@@ -212,8 +232,8 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """Number of the program's process."""
-        return self._child.pid
+        """Number of the program's process, outside of its namespace."""
+        return self._child.pid if self._inside is None else self._inside.pid
 
     @property
     def is_running(self) -> bool:
@@ -234,7 +254,7 @@ class Served:
 
     def kill(self) -> None:
         """Ends it at once, as a crash would. Nothing is reported."""
-        self._child.kill()
+        self.send(signal.SIGKILL)
         self._child.wait()
         self._reader.join()
         self._close()
@@ -245,9 +265,54 @@ class Served:
         Raises:
             RunError: the server failed, or does not end.
         """
-        if self.is_running:
-            self._child.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         return self.wait(PATIENCE_S)
+
+    def send(self, number: int) -> None:
+        """Sends a signal to the program, if it is running."""
+        if self._inside is not None:
+            self._inside.signal(number)
+        elif self.is_running:
+            self._child.send_signal(number)
+
+    def answer(self) -> str:
+        """Waits for the answer to SIGUSR1 or SIGUSR2.
+
+        Raises:
+            RunError: the program has ended, or does not answer.
+        """
+        try:
+            answer = self._answers.get(timeout=PATIENCE_S)
+        except Empty:
+            raise RunError(f"{self.name} does not answer") from None
+        if answer is None:
+            self.wait(PATIENCE_S)
+            raise RunError(f"{self.name} has ended")
+        return answer
+
+    def report(self) -> dict[str, Any]:
+        """Returns the report that the program writes at SIGUSR2, which was sent before.
+
+        Raises:
+            RunError: the program has ended, or could not write it.
+        """
+        answer = self.answer()
+        if not answer.startswith("report written to "):
+            raise RunError(answer)
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        """Reads the report that the program has written last."""
+        if self._inside is None:
+            return json.loads(self._report.read_text())
+        stdout, text = self._child.stdout, ""
+        assert stdout is not None
+        for line in stdout:
+            text += line
+            # All braces inside of a report are indented.
+            if line == "}\n":
+                break
+        return json.loads(text)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
         if self._process is None:
@@ -284,16 +349,23 @@ class Served:
     def _end(self, status: int) -> dict[str, Any]:
         try:
             if status == 0:
-                return json.loads(self._report.read_text())
+                return self._read()
             raise failure(self.name, status, self.said)
         finally:
             self._close()
 
     def _close(self) -> None:
+        if self._is_closed:
+            # The numbers of its pipes may be those of others by now.
+            return
+        self._is_closed = True
         if self._before:
             signal.set_wakeup_fd(self._bell_before)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         os.close(self._heard)
         os.close(self._bell)
+        for pipe in (self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
         self._folder.cleanup()

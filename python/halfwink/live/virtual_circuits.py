@@ -21,19 +21,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from halfwink import installed
-from halfwink.bed.star import DEVICE, UPLINK, host_lines, wire
+from halfwink.bed.star import host_lines, wire
 from halfwink.capture import small
 from halfwink.capture.errors import MissingRequirementError
 from halfwink.capture.progress import Progress
 from halfwink.errors import HalfwinkError
-from halfwink.live.circuits import (
-    BACKLOG_BYTES,
-    ETHERNET,
-    QUEUE_BYTES,
-    QUEUE_DAYS,
-    Setting,
-    summary,
-)
+from halfwink.live.circuits import ETHERNET, PROGRAM, Setting, summary
+from halfwink.live.served import described
 from halfwink.programs import find
 
 #: What lets a frame go: our shaper, or the kernel's gates.
@@ -54,8 +48,6 @@ DRIVERS = (
 )
 #: Programs of this host that run in the guest.
 PROGRAMS = ("ip", "tc", "ethtool")
-#: What plays the fabric there.
-PLAYER = "halfwink-circuits"
 SEEDS = (0, (1 << 32) - 1)
 
 
@@ -83,6 +75,11 @@ class VirtualSetting(Setting):
     tcp: str | None = None
     seed: int = 1
 
+    @property
+    def load_every_us(self) -> float:
+        """Interval at which a load looks at its queues: no CPU is too slow for it here."""
+        return self.slot_us
+
     def __post_init__(self) -> None:
         """Refuses what cannot be."""
         super().__post_init__()
@@ -108,9 +105,9 @@ def player() -> Path:
     Raises:
         MissingRequirementError: the program was not built.
     """
-    found = installed.program(PLAYER)
+    found = installed.program(PROGRAM)
     if found is None:
-        raise MissingRequirementError(installed.missing(f"the program {PLAYER}"))
+        raise MissingRequirementError(installed.missing(f"the program {PROGRAM}"))
     return found
 
 
@@ -124,49 +121,25 @@ def _programs() -> list[Path]:
     return found
 
 
-def _description(setting: VirtualSetting, warm_up_us: float, count_us: float) -> dict[str, Any]:
-    """Returns the description for the player: everything in the guest's time."""
-    slower = setting.dilation
-    rate = setting.bytes_per_us // slower
-    load_bytes = setting.mtu + ETHERNET if setting.tcp is None else None
-    hosts = [
-        {
-            "host": host,
-            "hosts": setting.hosts,
-            "interface": UPLINK,
-            "device": DEVICE,
-            "bytes_per_us": rate,
-            "tokens": setting.tokens,
-            "margin_us": setting.margin_us * slower,
-            "backlog_bytes": BACKLOG_BYTES,
-            "queue_bytes": _queue_bytes(setting),
-            "spin_us": setting.spin_us * slower,
-            "spin_share": setting.spin_share,
-            "realtime": setting.realtime,
-            "load_frame_bytes": load_bytes,
-            "load_every_us": setting.slot_us * slower,
-        }
-        for host in range(setting.hosts)
-    ]
-    return {
-        "switch": {
-            "interfaces": [wire(host) for host in range(setting.hosts)],
-            "night_us": setting.night_us * slower,
-            "bytes_per_us": rate,
-            "realtime": setting.realtime,
-            "keeps_time": setting.shaper == "taprio",
-        },
-        "hosts": hosts,
-        "day_us": setting.day_us * slower,
+def _descriptions(setting: VirtualSetting, warm_up_us: float) -> dict[str, str]:
+    """Returns the descriptions for the player by the names of their files: everything in the
+    guest's time.
+    """
+    slower, load = setting.dilation, setting.tcp is None
+    is_gated = setting.shaper == "taprio"
+    switch = setting.switch_description(slower=slower, namespace="switch", keeps_time=is_gated)
+    hosts = {
+        f"host{n}.toml": setting.host_description(n, load=load, slower=slower, namespace=f"host{n}")
+        for n in range(setting.hosts)
+    }
+    fabric = {
+        "role": "fabric",
+        "nodes": ["switch.toml", *hosts],
         "shaping": setting.shaper,
         "streams": setting.tcp,
         "warm_up_ms": round(warm_up_us * slower / 1000),
-        "count_ms": round(count_us * slower / 1000),
     }
-
-
-def _queue_bytes(setting: VirtualSetting) -> int:
-    return int(max(QUEUE_BYTES, QUEUE_DAYS * setting.day_us * setting.bytes_per_us))
+    return {"fabric.toml": described(fabric), "switch.toml": switch, **hosts}
 
 
 def _wiring(setting: VirtualSetting, host: int) -> bytes:
@@ -174,13 +147,13 @@ def _wiring(setting: VirtualSetting, host: int) -> bytes:
     of_gates: dict[str, Any] = {}
     if setting.shaper == "taprio":
         # A shaper counts bytes that wait, the kernel frames.
-        frames = _queue_bytes(setting) // (setting.mtu + ETHERNET)
+        frames = setting.queue_bytes // (setting.mtu + ETHERNET)
         of_gates = {"queues": True, "frames": frames}
     lines = host_lines(host, setting.hosts, setting.mtu, "switch", **of_gates)
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _script(setting: VirtualSetting) -> str:
+def _script(setting: VirtualSetting, count_us: float) -> str:
     """Makes the namespaces, and plays."""
     lines = ["ip=/halfwink/programs/ip", "$ip netns add switch || fail no network namespaces"]
     for host in range(setting.hosts):
@@ -193,9 +166,11 @@ def _script(setting: VirtualSetting) -> str:
             lines.append(f"$ip netns exec host{host} sh -c 'echo {setting.tcp} >{default}'")
     # Nothing else is here that would want its share of the CPU.
     lines.append("echo -1 >/proc/sys/kernel/sched_rt_runtime_us")
-    play = f"/halfwink/programs/{PLAYER} /halfwink/fabric.json"
-    lines.append(f'{play} >/tmp/out 2>/tmp/err || fail "$(tail -n 1 /tmp/err)"')
-    lines.append('say "$(cat /tmp/out)"')
+    count_s = round(count_us * setting.dilation / 1000) / 1000
+    play = f"/halfwink/programs/{PROGRAM} --config /halfwink/fabric.toml --seconds {count_s}"
+    told = '--quiet --report /tmp/report 2>/tmp/err || fail "$(tail -n 1 /tmp/err)"'
+    lines.append(f"{play} {told}")
+    lines.append("say \"$(tr -d '\\n' </tmp/report)\"")
     return "\n".join(lines) + "\n"
 
 
@@ -210,12 +185,12 @@ def play(
     """Plays a fabric; what was counted, as text in the guest's time."""
     machine = small.ensure(DRIVERS, _programs(), progress)
     files = {f"halfwink/host{host}": _wiring(setting, host) for host in range(setting.hosts)}
-    description = _description(setting, warm_up_us, count_us)
-    files["halfwink/fabric.json"] = json.dumps(description).encode()
+    for name, text in _descriptions(setting, warm_up_us).items():
+        files[f"halfwink/{name}"] = text.encode()
     progress(Progress("boot", "starting"))
     told = small.run(
         machine,
-        _script(setting),
+        _script(setting, count_us),
         files=files,
         programs=[player()],
         seed=setting.seed,
@@ -276,7 +251,9 @@ def measure(
         time_limit_s=time_limit_s,
         progress=progress,
     )
-    found = fabric_time(json.loads(text), setting.dilation)
+    told = json.loads(text)
+    counted = {name: told[name] for name in ("switch", "hosts", "streams")}
+    found = fabric_time(counted, setting.dilation)
     summed = summary(setting, found)
     if found["streams"]:
         seconds = found["switch"]["duration_s"]
