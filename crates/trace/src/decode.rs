@@ -144,7 +144,7 @@ fn record(instruction: &Instruction, info: &InstructionInfo, offset: u16) -> Ins
     }
     reads = reads.union(address);
     let kind = kind_of(instruction);
-    let branch = branch_of(instruction);
+    let branch = branch_of(instruction.code());
     let flags = flags_of(instruction, kind, branch);
     if flags.has(InstrFlags::ZERO_IDIOM) {
         reads = address;
@@ -187,26 +187,37 @@ fn reg_bit(register: Register) -> Option<u32> {
     None
 }
 
-fn branch_of(instruction: &Instruction) -> Branch {
-    match instruction.flow_control() {
+fn branch_of(code: Code) -> Branch {
+    match code.flow_control() {
         FlowControl::Next | FlowControl::Exception | FlowControl::XbeginXabortXend => Branch::None,
         FlowControl::UnconditionalBranch => Branch::Jump,
         FlowControl::IndirectBranch => Branch::IndirectJump,
         FlowControl::ConditionalBranch => Branch::Conditional,
         FlowControl::IndirectCall => Branch::IndirectCall,
         FlowControl::Interrupt => Branch::Interrupt,
-        FlowControl::Return => match instruction.mnemonic() {
+        FlowControl::Return => match code.mnemonic() {
             Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Branch::Iret,
+            Mnemonic::Erets | Mnemonic::Eretu | Mnemonic::Uiret => Branch::Iret,
             Mnemonic::Sysret | Mnemonic::Sysretq | Mnemonic::Sysexit | Mnemonic::Sysexitq => {
                 Branch::Sysret
             }
-            _ => Branch::Return,
+            Mnemonic::Ret | Mnemonic::Retf => Branch::Return,
+            _ => Branch::None,
         },
-        FlowControl::Call => match instruction.mnemonic() {
+        FlowControl::Call => match code.mnemonic() {
             Mnemonic::Syscall | Mnemonic::Sysenter => Branch::Syscall,
-            _ => Branch::Call,
+            Mnemonic::Call => Branch::Call,
+            _ => Branch::None,
         },
     }
+}
+
+/// Returns whether an instruction leaves for a hypervisor, a guest or firmware, or returns from
+/// one. iced-x86 counts `vmcall` and `rsm` among calls and returns, but they leave the stack and a
+/// predictor's return addresses alone, and a program goes on behind its `vmcall`.
+fn is_world_switch(code: Code) -> bool {
+    matches!(code.flow_control(), FlowControl::Call | FlowControl::Return)
+        && branch_of(code) == Branch::None
 }
 
 fn flags_of(instruction: &Instruction, kind: Kind, branch: Branch) -> InstrFlags {
@@ -224,13 +235,26 @@ fn flags_of(instruction: &Instruction, kind: Kind, branch: Branch) -> InstrFlags
         && (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
     set(instruction.has_lock_prefix() || exchanges_memory, InstrFlags::LOCKED);
     set(is_zero_idiom(instruction), InstrFlags::ZERO_IDIOM);
-    let drains =
-        matches!(branch, Branch::Syscall | Branch::Sysret | Branch::Iret | Branch::Interrupt)
-            || is_serializing(instruction.mnemonic());
+    // All control registers but CR8, the task priority (Intel SDM 3, Sec 9.3).
+    let controls =
+        writes_control_register(instruction) && instruction.op0_register() != Register::CR8;
+    let changes_privilege =
+        matches!(branch, Branch::Syscall | Branch::Sysret | Branch::Iret | Branch::Interrupt);
+    let drains = changes_privilege
+        || controls
+        || is_serializing(instruction.mnemonic())
+        || is_world_switch(instruction.code());
     set(drains, InstrFlags::SERIALIZING);
     flags
 }
 
+/// Returns whether the result is zero whatever the sources hold, so that it waits for none.
+///
+/// assumption: forms that keep other bits of their destination wait for it as any partial write
+/// does. Of `xor al, al` and `xor ax, ax` these are the upper bits of `rax`: cores that rename al
+/// apart pay at the next read of eax instead, which the model does not have, and Intel's
+/// optimization manual (Sec 3.5.1.7) names 32-bit operations to break a dependency. Of a masked
+/// vector these are the elements outside the mask.
 fn is_zero_idiom(instruction: &Instruction) -> bool {
     use Mnemonic::{Pxor, Sub, Vpxor, Vpxord, Vpxorq, Vxorpd, Vxorps, Xor, Xorpd, Xorps};
     let by_itself = matches!(
@@ -238,7 +262,9 @@ fn is_zero_idiom(instruction: &Instruction) -> bool {
         Xor | Sub | Pxor | Xorps | Xorpd | Vpxor | Vpxord | Vpxorq | Vxorps | Vxorpd
     );
     let last = instruction.op_count().wrapping_sub(1);
+    let is_whole = !instruction.has_op_mask() && instruction.op0_register().size() >= 4;
     by_itself
+        && is_whole
         && instruction.op_count() >= 2
         && (0..instruction.op_count()).all(|i| instruction.op_kind(i) == OpKind::Register)
         && instruction.op_register(last) == instruction.op_register(last - 1)
@@ -247,14 +273,17 @@ fn is_zero_idiom(instruction: &Instruction) -> bool {
 /// Architecturally serializing, or so slow that a pipeline drains around it.
 fn is_serializing(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
-        Cpuid, Invlpg, Invpcid, Lfence, Lgdt, Lidt, Lldt, Ltr, Mfence, Rdmsr, Rdtscp, Rsm,
-        Serialize, Vmmcall, Wbinvd, Wrmsr, Xrstor, Xrstor64, Xsetbv,
+        Cpuid, Invd, Invept, Invlpg, Invpcid, Invvpid, Lfence, Lgdt, Lidt, Lldt, Ltr, Mfence,
+        Rdmsr, Rdtscp, Serialize, Wbinvd, Wrmsr, Xrstor, Xrstor64, Xsetbv,
     };
     matches!(
         mnemonic,
         Cpuid
+            | Invd
+            | Invept
             | Invlpg
             | Invpcid
+            | Invvpid
             | Lfence
             | Lgdt
             | Lidt
@@ -263,9 +292,7 @@ fn is_serializing(mnemonic: Mnemonic) -> bool {
             | Mfence
             | Rdmsr
             | Rdtscp
-            | Rsm
             | Serialize
-            | Vmmcall
             | Wbinvd
             | Wrmsr
             | Xrstor
@@ -293,9 +320,8 @@ fn writes_control_register(instruction: &Instruction) -> bool {
 
 fn kind_of_code(code: Code) -> Kind {
     use Mnemonic as M;
-    match code.flow_control() {
-        FlowControl::Next | FlowControl::Exception | FlowControl::XbeginXabortXend => {}
-        _ => return Kind::Branch,
+    if branch_of(code) != Branch::None {
+        return Kind::Branch;
     }
     match code.mnemonic() {
         M::Nop | M::Endbr64 | M::Endbr32 | M::Fnop | M::Reservednop => return Kind::Nop,
@@ -326,12 +352,12 @@ fn kind_of_code(code: Code) -> Kind {
 }
 
 fn is_system(code: Code, name: &str) -> bool {
-    const NAMES: [&str; 12] = [
-        "cpuid", "rdtsc", "rdtscp", "rdpid", "rdrand", "rdseed", "swapgs", "xgetbv", "vmmcall",
-        "vmcall", "smsw", "sldt",
+    const NAMES: [&str; 10] = [
+        "cpuid", "rdtsc", "rdtscp", "rdpid", "rdrand", "rdseed", "swapgs", "xgetbv", "smsw", "sldt",
     ];
     const PREFIXES: [&str; 6] = ["xsave", "xrstor", "fxsave", "fxrstor", "wrfsb", "wrgsb"];
     code.is_privileged()
+        || is_world_switch(code)
         || NAMES.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -363,25 +389,33 @@ fn floating_or_vector(code: Code, name: &str) -> Option<Kind> {
     if stem.starts_with("mov") || stem.starts_with("lddqu") {
         return Some(Kind::Move);
     }
-    if fp && (has("div") || has("sqrt")) {
+    // Estimates from a table, unlike the root that is computed.
+    let estimates = stem.starts_with("rcp") || stem.starts_with("rsqrt");
+    if fp && !estimates && (has("div") || has("sqrt")) {
         return Some(Kind::FpDiv);
     }
-    if fp && (has("mul") || stem.starts_with("fm") || stem.starts_with("fnm")) {
+    let multiplies = ["fm", "fnm", "fcm"].iter().any(|start| stem.starts_with(start));
+    if fp && (has("mul") || multiplies) {
         return Some(Kind::FpMul);
     }
-    let adds = ["add", "sub", "cmp", "comi", "max", "min", "round", "dp", "rcp", "rsqrt"];
-    if stem.starts_with("cvt") || fp && adds.iter().any(|part| has(part)) {
+    // Dot products begin with `dp`; inside a name it is the end of `and` or `blend`, and a suffix.
+    let adds = ["add", "sub", "cmp", "comi", "max", "min", "round"].iter().any(|part| has(part));
+    if stem.starts_with("cvt") || fp && (adds || estimates || stem.starts_with("dp")) {
         return Some(Kind::FpAdd);
     }
-    if has("pmul") || has("pmadd") || has("clmul") || stem.starts_with("aes") || has("sha") {
+    // `vpmultishiftqb` selects bits, and multiplies nothing.
+    let multiplies = has("pmul") && !has("pmultishift") || has("pdp") || has("p4dp");
+    if multiplies || has("pmadd") || has("clmul") || stem.starts_with("aes") || has("sha") {
         return Some(Kind::IntMul);
     }
     Some(Kind::VecInt)
 }
 
 fn is_vector_feature(feature: iced_x86::CpuidFeature) -> bool {
-    const FAMILIES: [&str; 11] =
-        ["SSE", "SSSE", "AVX", "MMX", "AES", "PCLMUL", "SHA", "FMA", "F16C", "GFNI", "VAES"];
+    const FAMILIES: [&str; 12] = [
+        "SSE", "SSSE", "AVX", "MMX", "AES", "PCLMUL", "VPCLMUL", "SHA", "FMA", "F16C", "GFNI",
+        "VAES",
+    ];
     let name = format!("{feature:?}");
     FAMILIES.iter().any(|family| name.starts_with(family))
 }
@@ -461,6 +495,85 @@ mod tests {
         assert!(one(&[0xf3, 0x48, 0xa5]).flags.has(InstrFlags::REP));
         assert!(one(&[0x50]).flags.has(InstrFlags::STACK));
         assert!(one(&[0xf0, 0x48, 0x0f, 0xc1, 0x03]).flags.has(InstrFlags::LOCKED));
+    }
+
+    #[test]
+    fn vector_names_with_arithmetic_words_inside_keep_their_unit() {
+        let cases: [(&str, Kind); 14] = [
+            ("dpps", Kind::FpAdd),
+            ("vdpbf16ps", Kind::FpAdd),
+            ("andps", Kind::VecInt),
+            ("vandpd", Kind::VecInt),
+            ("blendps", Kind::VecInt),
+            ("vexpandpd", Kind::VecInt),
+            ("vgatherdps", Kind::VecInt),
+            ("rsqrtps", Kind::FpAdd),
+            ("vrsqrt14sd", Kind::FpAdd),
+            ("sqrtps", Kind::FpDiv),
+            ("vfcmaddcph", Kind::FpMul),
+            ("vpmultishiftqb", Kind::VecInt),
+            ("vpdpbusd", Kind::IntMul),
+            ("vpclmulqdq", Kind::IntMul),
+        ];
+        for (name, kind) in cases {
+            // Codes of Knights Corner share names with AVX-512 and no feature with it.
+            let is_named = |code: &Code| {
+                format!("{:?}", code.mnemonic()).to_lowercase() == name
+                    && !format!("{code:?}").starts_with("MVEX")
+            };
+            let found: Vec<Code> = Code::values().filter(is_named).collect();
+            assert!(!found.is_empty(), "{name}");
+            for code in found {
+                assert_eq!(kind_of_code(code), kind, "{code:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn monitor_calls_are_system_instructions_and_no_calls() {
+        // vmcall, vmmcall, vmlaunch, vmrun
+        for last in [[0x01, 0xc1], [0x01, 0xd9], [0x01, 0xc2], [0x01, 0xd8]] {
+            let found = one(&[0x0f, last[0], last[1]]);
+            let is_drained = found.flags.has(InstrFlags::SERIALIZING);
+            assert_eq!((found.kind, found.branch), (Kind::System, Branch::None), "{last:x?}");
+            assert!(is_drained, "{last:x?}");
+        }
+        let rsm = one(&[0x0f, 0xaa]);
+        assert_eq!((rsm.kind, rsm.branch), (Kind::System, Branch::None));
+        // uiret, eretu
+        assert_eq!(one(&[0xf3, 0x0f, 0x01, 0xec]).branch, Branch::Iret);
+        assert_eq!(one(&[0xf3, 0x0f, 0x01, 0xca]).branch, Branch::Iret);
+    }
+
+    #[test]
+    fn moves_to_control_registers_serialize_except_to_cr8() {
+        // mov cr3, rax; mov dr7, rax; mov cr8, rax; mov rax, cr3
+        assert!(one(&[0x0f, 0x22, 0xd8]).flags.has(InstrFlags::SERIALIZING));
+        assert!(one(&[0x0f, 0x23, 0xf8]).flags.has(InstrFlags::SERIALIZING));
+        assert!(!one(&[0x44, 0x0f, 0x22, 0xc0]).flags.has(InstrFlags::SERIALIZING));
+        assert!(!one(&[0x0f, 0x20, 0xd8]).flags.has(InstrFlags::SERIALIZING));
+    }
+
+    #[test]
+    fn exclusive_or_that_keeps_bits_is_no_zero_idiom() {
+        // xor al, al; sub al, al; xor ah, ah; xor ax, ax: the other bits of rax stay.
+        for bytes in [&[0x30, 0xc0][..], &[0x28, 0xc0], &[0x30, 0xe4], &[0x66, 0x31, 0xc0]] {
+            let found = one(bytes);
+            assert!(!found.flags.has(InstrFlags::ZERO_IDIOM), "{bytes:x?}");
+            assert!(found.reads.contains(RegSet::gpr(0)), "{bytes:x?}");
+        }
+        // xor rax, rax; xor r8d, r8d; vpxord zmm1, zmm2, zmm2
+        let zeroing: [&[u8]; 3] =
+            [&[0x48, 0x31, 0xc0], &[0x45, 0x31, 0xc0], &[0x62, 0xf1, 0x6d, 0x48, 0xef, 0xca]];
+        for bytes in zeroing {
+            let found = one(bytes);
+            assert!(found.flags.has(InstrFlags::ZERO_IDIOM), "{bytes:x?}");
+            assert!(found.reads.is_empty(), "{bytes:x?}");
+        }
+        // vpxord zmm1 {k1}, zmm2, zmm2: elements outside the mask stay.
+        let merged = one(&[0x62, 0xf1, 0x6d, 0x49, 0xef, 0xca]);
+        assert!(!merged.flags.has(InstrFlags::ZERO_IDIOM));
+        assert_eq!(format!("{:?}", merged.reads), "{v1, k1}");
     }
 
     #[test]
