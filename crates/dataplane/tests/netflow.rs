@@ -249,3 +249,22 @@ fn templates_are_sent_again_and_a_reload_exports_what_it_ends() {
     assert_eq!(bed.sent.datagrams.len(), 1);
     assert_eq!(bed.router.counters().flows_exported, 4);
 }
+
+#[test]
+fn ended_flow_is_exported_within_a_second_and_a_tick() {
+    // Eight sets, of which nearly two are due in each 240 ms.
+    let (tick, mut bed) = (SECOND / 1000 * 240, bed(ExportFormat::Ipfix, 64));
+    bed.tick_at(10 * SECOND);
+    for port in 5000..5032 {
+        bed.give(0, &tcp(port, |tcp| tcp[13] = 0x11));
+    }
+    let begun = bed.router.counters().flows_begun;
+    assert_eq!((begun, bed.router.counters().flows_evicted), (32, 0));
+    // All are over a second later, and the table is looked at once in another.
+    let mut now = 10 * SECOND;
+    while now < 12 * SECOND {
+        now += tick;
+        bed.tick_at(now);
+    }
+    assert_eq!(bed.router.counters().flows_exported, begun);
+}

@@ -96,7 +96,7 @@ pub(crate) struct NetFlow {
     /// One for each place: 0 where there is no flow.
     tags: Vec<[u32; WAYS]>,
     flows: Vec<Option<Flow>>,
-    /// The set to look at next, and when the last was looked at.
+    /// The set to look at next, and the time up to which sets were looked at.
     cursor: usize,
     looked: Time,
     exporter: Exporter,
@@ -214,11 +214,11 @@ impl NetFlow {
         // each set is looked at about once a second, however far ticks are apart.
         let passed = now.saturating_sub(self.looked).min(LOOK).as_ps();
         let due = (sets as u128 * u128::from(passed) / u128::from(LOOK.as_ps())) as usize;
-        // While less than one set is due, time adds up: ticks that come often would never look
-        // otherwise.
-        if due > 0 {
-            self.looked = now;
-        }
+        // Time that is less than a set's stays for the next tick: without it, ticks of nearly two
+        // sets would look at one each and take two seconds for the table, and ticks that come often
+        // would never look.
+        let used = due as u128 * u128::from(LOOK.as_ps()) / sets as u128;
+        self.looked = now - Time(passed - used as u64);
         for _ in 0..due {
             let set = self.cursor;
             self.cursor = (set + 1) & (sets - 1);
