@@ -532,13 +532,13 @@ impl Private {
         }
         if data.is_some() {
             let before = self.l1d.change(line, flag::PENDING | flag::SHARED, give);
-            if shared && before.is_some_and(|flags| flags & flag::DIRTY != 0) {
+            if let Some(flags) = before.filter(|flags| shared && flags & flag::DIRTY != 0) {
                 // A store joined a miss that only asked to read: it has written, the others must
-                // hear of it.
+                // hear of it. The line has its reader's privilege, which passes for the store's.
                 self.l1d.change(line, flag::SHARED, 0);
                 self.l2.change(line, flag::SHARED, 0);
                 let after = self.l1d_latency + self.l2_latency;
-                self.request(line, Want::Invalidate, false, at, after);
+                self.request(line, Want::Invalidate, flags & flag::KERNEL != 0, at, after);
             }
         }
         if instruction.is_some() {

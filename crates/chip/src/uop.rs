@@ -144,6 +144,9 @@ pub(crate) struct Playable {
     pub(crate) ends_repeat: u64,
 }
 
+/// Size of a line, in bytes.
+const LINE: u64 = 1 << LINE_SHIFT;
+
 impl Playable {
     /// Lines that its instructions lie in.
     #[inline]
@@ -151,13 +154,15 @@ impl Playable {
         if self.instrs == 0 {
             return 0;
         }
-        ((self.fall_through - 1) >> LINE_SHIFT) - (self.pc >> LINE_SHIFT) + 1
+        // Recordings of others may hold any address: a block may wrap over the last one.
+        let bytes = self.fall_through.wrapping_sub(self.pc);
+        (((self.pc & (LINE - 1)) + bytes).saturating_sub(1) >> LINE_SHIFT) + 1
     }
 
     /// Bytes from the first instruction to line `n` of these.
     #[inline]
     pub(crate) fn offset_of_line(&self, n: u64) -> u16 {
-        (((self.pc >> LINE_SHIFT) + n) << LINE_SHIFT).saturating_sub(self.pc) as u16
+        (n << LINE_SHIFT).saturating_sub(self.pc & (LINE - 1)) as u16
     }
 
     /// Line of the instruction that begins so many bytes behind the first.
@@ -168,7 +173,7 @@ impl Playable {
         // A block may run on into the next page of virtual memory, which lies anywhere in physical.
         let in_page = self.pc % PAGE + offset;
         let phys = if in_page < PAGE {
-            self.phys + offset
+            self.phys.wrapping_add(offset)
         } else {
             (self.phys_next_page & !(PAGE - 1)) + (in_page - PAGE)
         };

@@ -188,7 +188,7 @@ impl Common {
         let Some(target) = self.front_end.next_pc() else { return (Guess::Right, true) };
         let run = self.front_end.run();
         let (pc, fall_through, kernel) =
-            (run.pc + u64::from(uop.offset), run.fall_through, run.kernel);
+            (run.pc.wrapping_add(u64::from(uop.offset)), run.fall_through, run.kernel);
         let guess = self.predictor.guess(uop.branch, pc, fall_through, target, kernel);
         (guess, target != fall_through)
     }

@@ -306,10 +306,13 @@ impl Functional {
         self.counts.caches.l1d_misses[usize::from(kernel)] += 1;
         // The victim is written back before the second level is read for the line, as in
         // `Private::data_miss`: the order decides what that level evicts.
-        if let Some(victim) = self.state.l1d.insert(line, dirty).filter(|v| v.dirty) {
+        let victim = self.state.l1d.insert(line, dirty | flag::owner(kernel));
+        if let Some(victim) = victim.filter(|v| v.dirty) {
             self.counts.caches.l2_accesses[usize::from(kernel)] += 1;
             if self.state.l2.touch(victim.line, flag::DIRTY).is_none() {
-                self.allocate_l2(victim.line, flag::DIRTY, kernel);
+                // It belongs to the privilege that brought it; the access that evicts it pays.
+                let flags = flag::DIRTY | flag::owner(victim.kernel);
+                self.allocate_l2(victim.line, flags, kernel);
             }
         }
         self.second_level(line, kernel);
@@ -319,14 +322,13 @@ impl Functional {
         self.counts.caches.l2_accesses[usize::from(kernel)] += 1;
         if self.state.l2.touch(line, 0).is_none() {
             self.counts.caches.l2_misses[usize::from(kernel)] += 1;
-            self.allocate_l2(line, 0, kernel);
+            self.allocate_l2(line, flag::owner(kernel), kernel);
             self.third_level(line, 0, kernel);
         }
     }
 
     fn allocate_l2(&mut self, line: u64, flags: u64, kernel: bool) {
-        let owner = flag::owner(kernel);
-        if let Some(victim) = self.state.l2.insert(line, flags | owner).filter(|v| v.dirty) {
+        if let Some(victim) = self.state.l2.insert(line, flags).filter(|v| v.dirty) {
             self.third_level(victim.line, flag::DIRTY, kernel);
         }
     }
@@ -380,8 +382,46 @@ fn footprint(
             _ => {}
         }
         if uop.branch != Branch::None {
-            branch = Some((uop.branch, run.pc + u64::from(uop.offset)));
+            branch = Some((uop.branch, run.pc.wrapping_add(u64::from(uop.offset))));
         }
     }
     Footprint { first, end: steps.len() as u32, branch }
+}
+
+#[cfg(test)]
+mod tests {
+    use halfwink_engine::Input;
+    use halfwink_units::{PhysAddr, VirtAddr};
+
+    use super::*;
+
+    fn functional() -> Functional {
+        let text = include_str!("../../../../machines/ev6.toml");
+        let machine = Machine::parse(&Input::new("ev6", text.to_owned())).unwrap();
+        Functional::new(&machine, Arc::default(), &WarmSet::default())
+    }
+
+    fn store(pass: &mut Functional, line: u64, kernel: bool) {
+        let address = Address { virt: VirtAddr(line * 64), phys: PhysAddr(line * 64) };
+        pass.data(address, 8, flag::DIRTY, kernel);
+    }
+
+    fn owner(lines: impl Iterator<Item = (usize, u64, u64)>, wanted: u64) -> Option<u64> {
+        let mut found = lines.filter(|(_, line, _)| *line == wanted);
+        found.next().map(|(.., flags)| flags & flag::KERNEL)
+    }
+
+    /// `Private::allocate_l1d` notes the owner in a run.
+    #[test]
+    fn dirty_line_of_the_kernel_stays_its_own_when_the_user_displaces_it() {
+        let mut pass = functional();
+        let sets = pass.state.l1d.sets() as u64;
+        store(&mut pass, 7, true);
+        assert_eq!(owner(pass.state.l1d.lines(), 7), Some(flag::KERNEL));
+        // The second level loses the line first, so that the write-back has to allocate it there.
+        pass.state.l2.invalidate(7);
+        (1..=8).for_each(|n| store(&mut pass, 7 + n * sets, false));
+        assert_eq!(owner(pass.state.l1d.lines(), 7), None, "it was displaced");
+        assert_eq!(owner(pass.state.l2.lines(), 7), Some(flag::KERNEL));
+    }
 }

@@ -46,6 +46,37 @@ fn ahead(entries: usize, queue: usize, lines: usize) -> Machine {
     machine
 }
 
+/// Recordings of others may have code at any address: that of a block wraps, and so does where it
+/// lies in memory.
+#[test]
+fn block_over_the_end_of_the_address_space_is_played_to_its_end() {
+    let top = u64::MAX - 5;
+    let play = |machine: &Machine| {
+        let mut program = Program::default();
+        let branch = Instr { kind: Kind::Branch, branch: Branch::Jump, ..Instr::nop(8, 4) };
+        let instrs = [Instr::nop(0, 4), Instr::nop(4, 4), branch];
+        let block = Block {
+            pc: VirtAddr(top),
+            phys: PhysAddr(top),
+            phys_next_page: PhysAddr(u64::MAX),
+            kernel: true,
+            first_instr: 0,
+            instrs: 0,
+        };
+        let block = program.push_block(block, &instrs);
+        let id = program.push_template(block, 3, &[]);
+        let mut script = Script::new(Arc::new(program));
+        (0..3).for_each(|_| {
+            script.run(id, vec![]);
+        });
+        let result = run(machine, "always-on", vec![task(script, Arc::default())]);
+        result.cores[0].work.instructions
+    };
+    for machine in [simple("in-order"), simple("out-of-order"), window(16), ahead(16, 4, 1)] {
+        assert_eq!(play(&machine), [0, 9]);
+    }
+}
+
 fn skips_and_does_not(machine: &Machine, recipe: &Recipe, technique: usize) -> Option<String> {
     let go = |never_skip| {
         let (script, lines) = script(recipe, 0);

@@ -2,6 +2,10 @@
 
 use super::losing::losing_somehow;
 use super::*;
+use crate::by::By;
+use crate::front_end::WorkCounts;
+use crate::private::{Access, Private};
+use crate::uncore::Want;
 use halfwink_policy::offload::{Fixed, LikeOs, LikeOsParameters, OffloadPolicy, PerCall, Place};
 use halfwink_trace::Event;
 
@@ -387,6 +391,20 @@ fn in_one_memory_a_line_that_one_writes_comes_from_there() {
         // Both have it, clean, from the beginning: the first takes the second's copy away, which
         // then fetches what the first has written.
         assert_eq!((one.l3.transfers, one.l3.upgrades), ([0, 1], [0, 1]), "{kind}");
+    }
+}
+
+#[test]
+fn store_that_joined_a_read_takes_the_right_to_write_for_its_own_privilege() {
+    let machine = simple("in-order");
+    for kernel in [false, true] {
+        let mut private = Private::new(&machine, 0, false, None);
+        let (line, by, work) = (DATA / 64, By::new(0, kernel), WorkCounts::default());
+        assert!(matches!(private.load(line, by, 0, &work), Access::Outstanding(_)));
+        assert!(matches!(private.store(line, by, 1), Access::Outstanding(_)));
+        let _ = private.answer(line, true, 40);
+        let (_, last) = private.requests.last().unwrap();
+        assert_eq!((last.want, last.kernel), (Want::Invalidate, kernel));
     }
 }
 

@@ -424,7 +424,7 @@ impl<W: Write> Importer<W> {
             let code = code.map(|n| &*self.codes.all[n as usize]).unwrap_or_default();
             match self.encodings {
                 Encodings::X86 if code.len() != usize::from(*len) => {
-                    let (pc, have) = (key.pc + u64::from(offset), code.len());
+                    let (pc, have) = (key.pc.wrapping_add(u64::from(offset)), code.len());
                     return Err(io::Error::other(format!(
                         "the instruction at {pc:#x} has {len} bytes, its encoding {have}"
                     )));
