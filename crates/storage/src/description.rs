@@ -252,20 +252,9 @@ impl Machine {
         check_coherence(&spec.coherence)?;
         check_block(&spec.block)?;
         check_driver(&spec.driver)?;
-        positive("device.iops", spec.device.iops)?;
-        positive("device.gb_per_s", spec.device.gb_per_s)?;
-        at_least("device.latency_us", spec.device.latency_us, 0.0)?;
-        at_least("device.pcie_us", spec.device.pcie_us, 0.0)?;
+        check_device(&spec.device)?;
         spec.faults.check()?;
-        let power = &spec.power;
-        at_least("power.idle_w", power.idle_w, 0.0)?;
-        at_least("power.device_w", power.device_w, 0.0)?;
-        for (name, watts) in
-            [("busy", power.busy_w), ("spin", power.spin_w), ("poll", power.poll_w)]
-        {
-            // A CPU that draws less at work than asleep would be rewarded for staying awake.
-            at_least(&format!("power.{name}_w"), watts, power.idle_w)?;
-        }
+        check_power(&spec.power)?;
         for (name, application) in &spec.applications.0 {
             application.check(&format!("applications.{name}"))?;
         }
@@ -297,10 +286,29 @@ fn check_topology(topology: &Topology) -> Result<(), DescriptionError> {
         let message = format!("{cpus} CPUs, expected at most {MOST_CPUS}");
         return Err(wrong("topology.cores_per_socket", message));
     }
-    positive("topology.ghz", topology.ghz)?;
+    // Times of software are scaled by the ratio of two clocks.
+    between("topology.ghz", topology.ghz, (0.01, 100.0))?;
     positive("topology.l3_mb", topology.l3_mb)?;
     positive("topology.l1_kb", topology.l1_kb)?;
     positive("topology.memory_gb", topology.memory_gb)
+}
+
+fn check_device(device: &Device) -> Result<(), DescriptionError> {
+    // These bounds keep the end of every request within the 64 bits of a time in picoseconds.
+    between("device.iops", device.iops, (1e-3, 1e12))?;
+    between("device.gb_per_s", device.gb_per_s, (1e-3, 1e9))?;
+    between("device.latency_us", device.latency_us, (0.0, 1e9))?;
+    between("device.pcie_us", device.pcie_us, (0.0, 1e9))
+}
+
+fn check_power(power: &Power) -> Result<(), DescriptionError> {
+    between("power.idle_w", power.idle_w, (0.0, 1e6))?;
+    between("power.device_w", power.device_w, (0.0, 1e6))?;
+    for (name, watts) in [("busy", power.busy_w), ("spin", power.spin_w), ("poll", power.poll_w)] {
+        // A CPU that draws less at work than asleep would be rewarded for staying awake.
+        between(&format!("power.{name}_w"), watts, (power.idle_w, 1e6))?;
+    }
+    Ok(())
 }
 
 fn check_coherence(coherence: &Coherence) -> Result<(), DescriptionError> {
@@ -312,28 +320,24 @@ fn check_coherence(coherence: &Coherence) -> Result<(), DescriptionError> {
         ("two_hops_ns", coherence.two_hops_ns),
     ] {
         // What is farther takes no less.
-        at_least(&format!("coherence.{name}"), ns, least)?;
-        within(&format!("coherence.{name}"), ns, 1e6)?;
+        between(&format!("coherence.{name}"), ns, (least, 1e6))?;
         least = ns;
     }
     Ok(())
 }
 
 fn check_block(block: &Block) -> Result<(), DescriptionError> {
-    positive("block.reference_ghz", block.reference_ghz)?;
+    between("block.reference_ghz", block.reference_ghz, (0.01, 100.0))?;
     for (name, us) in [
         ("submit_us", block.submit_us),
         ("direct_submit_us", block.direct_submit_us),
         ("complete_us", block.complete_us),
     ] {
-        at_least(&format!("block.{name}"), us, 0.0)?;
-        within(&format!("block.{name}"), us, 1e6)?;
+        between(&format!("block.{name}"), us, (0.0, 1e6))?;
     }
-    at_least("block.shared_lines", block.shared_lines, 0.0)?;
-    within("block.shared_lines", block.shared_lines, 1e6)?;
-    at_least("block.jitter", block.jitter, 0.0)?;
+    between("block.shared_lines", block.shared_lines, (0.0, 1e6))?;
     // A jitter above 1 would make some submissions last less than no time.
-    within("block.jitter", block.jitter, 1.0)?;
+    between("block.jitter", block.jitter, (0.0, 1.0))?;
     block.queue.check("block.queue", false)?;
     block.own_queue.check("block.own_queue", false)
 }
@@ -351,8 +355,7 @@ fn check_driver(driver: &Driver) -> Result<(), DescriptionError> {
         ("lost_locality", driver.lost_locality),
         ("descriptor_lines", driver.descriptor_lines),
     ] {
-        at_least(&format!("driver.{name}"), us, 0.0)?;
-        within(&format!("driver.{name}"), us, 1e6)?;
+        between(&format!("driver.{name}"), us, (0.0, 1e6))?;
     }
     positive("driver.interrupt_us", driver.interrupt_us)?;
     positive("driver.poll_us", driver.poll_us)?;
@@ -368,11 +371,9 @@ impl LockSpec {
         for (name, value) in
             [("hold_ns", self.hold_ns), ("lines", self.lines), ("writes", self.writes)]
         {
-            at_least(&format!("{path}.{name}"), value, 0.0)?;
-            within(&format!("{path}.{name}"), value, 1e6)?;
+            between(&format!("{path}.{name}"), value, (0.0, 1e6))?;
         }
-        at_least(&format!("{path}.own_socket"), self.own_socket, 0.0)?;
-        within(&format!("{path}.own_socket"), self.own_socket, 1.0)?;
+        between(&format!("{path}.own_socket"), self.own_socket, (0.0, 1.0))?;
         // Only CPUs that take from the ring read it before they write; only its index can be added
         // to.
         if !is_ring && matches!(self.kind, LockKind::Upgrade | LockKind::Atomic) {
@@ -403,6 +404,11 @@ pub(crate) fn within(element: &str, value: f64, most: f64) -> Result<(), Descrip
         return Ok(());
     }
     Err(wrong(element, format!("found {value}, expected {most} or less")))
+}
+
+fn between(element: &str, value: f64, (least, most): (f64, f64)) -> Result<(), DescriptionError> {
+    at_least(element, value, least)?;
+    within(element, value, most)
 }
 
 pub(crate) fn wrong(element: &str, message: impl Into<String>) -> DescriptionError {

@@ -53,8 +53,9 @@ impl Queue {
         // The gap bounds the rate, the latency does not: requests overlap in the device, so that
         // only their beginnings are kept apart.
         let begun = self.free.max(now);
-        self.free = begun + gap_ps;
-        begun + self.latency_ps
+        // Thousands of requests may wait for a slow device: their ends are past any run then.
+        self.free = begun.saturating_add(gap_ps);
+        begun.saturating_add(self.latency_ps)
     }
 
     /// Returns the time of the next completion.

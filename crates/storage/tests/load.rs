@@ -558,3 +558,40 @@ fn whole_numbers_without_a_unit_are_no_dates() {
     let error = read(&format!("time,op,offset,size\n{rows}")).unwrap_err();
     assert!(error.contains("time"), "{error}");
 }
+
+#[test]
+fn steps_of_an_io_in_a_format_of_ones_own_are_one_request() {
+    let steps = |at: u64, sector: u64| -> String {
+        let line = |(n, action): (usize, &str)| {
+            format!("0.{:09} {action} WS {sector} + 8 [fio]\n", at + n as u64)
+        };
+        ["Q", "G", "I", "D", "C"].into_iter().enumerate().map(line).collect()
+    };
+    let summary = "CPU0 (sda):\n Reads Queued:           2,       8KiB\t Writes Queued: 0, 0KiB\n \
+         Read Dispatches:        0,        0KiB\n IO unplugs:             1\n\n\
+         Total (sda):\n Reads Queued:           2,       8KiB\n\n\
+         Throughput (R/W): 0KiB/s / 12KiB/s\nEvents (sda): 34 entries\n";
+    let found = trace(&(steps(1_000_000, 8) + &steps(2_000_000, 64) + summary));
+    assert_eq!((found.requests(), found.reads, found.latency_us), (2, 0.0, Some(1e-3)));
+}
+
+#[test]
+fn issues_of_other_devices_are_told() {
+    let issue = |device: &str, at: u64| format!("{device} 0 1 0.{at:09} 1 D R {at} + 8 [fio]\n");
+    let text = [("8,0", 1), ("8,0", 2000), ("8,16", 3000)].map(|(device, at)| issue(device, at));
+    let found = trace(&text.concat());
+    assert_eq!(
+        (found.requests(), found.account.left_out().join(", ")),
+        (2, "requests of other devices".to_owned())
+    );
+}
+
+#[test]
+fn request_before_a_long_pause_comes_as_rarely_as_in_its_trace() {
+    // 20 minutes apart, of which only ten are played at once.
+    let text = "time_s,op,offset,bytes\n0.0,R,0,4096\n1200.0,R,0,4096\n";
+    let Load::Trace(found) = read(text).unwrap() else { panic!("jobs") };
+    let issues = Load::Trace(found).issues(1, 0.0);
+    let [Issues::Open { requests, span_ps }] = &issues[..] else { panic!("{issues:?}") };
+    assert_eq!((requests.len(), *span_ps), (1, 1200 * 1_000_000_000_000));
+}

@@ -208,3 +208,21 @@ fn fewer_cpus_complete_where_waiting_for_locks_is_no_use() {
     let partly = handlers(&[("driver.spinning_is_use", "false")]);
     assert!(partly < fully, "{partly} of {fully}");
 }
+
+#[test]
+fn times_beyond_any_machine_are_refused_by_name() {
+    for (path, value) in [
+        ("device.latency_us", "1e30"),
+        ("device.pcie_us", "1e30"),
+        ("device.iops", "1e-9"),
+        ("device.gb_per_s", "1e-30"),
+        ("block.reference_ghz", "1e30"),
+        ("topology.ghz", "1e-30"),
+        ("power.busy_w", "1e30"),
+    ] {
+        let base = halfwink_engine::Input::new("m", common::text("westmere-ep"));
+        let input = halfwink_engine::set_value(&base, path, value).unwrap();
+        let error = Machine::new(input.parse().unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{path}: found ")), "{error}");
+    }
+}

@@ -124,6 +124,12 @@ impl Collected {
         }
     }
 
+    /// Number of requests, of whichever kind was traced: a trace of issues alone has nothing that
+    /// was asked for.
+    fn requests(&self) -> usize {
+        self.asked.len().max(self.issued.len())
+    }
+
     /// What begins here is a part of another one from now on.
     fn merge(&mut self, begin: u64, other: Option<usize>, end: u64, bytes: u64) {
         let (Some(own), Some(other)) = (self.begins.get(&begin).copied(), other) else { return };
@@ -154,11 +160,8 @@ impl Trace {
         }
         let mut devices: Vec<_> = devices.into_iter().collect();
         // The busiest; of equals the lowest number.
-        devices.sort_by_key(|(number, it)| {
-            // Whichever was traced: a trace of issues alone has nothing that was asked for.
-            (std::cmp::Reverse(it.asked.len().max(it.issued.len())), *number)
-        });
-        let others: usize = devices.iter().skip(1).map(|(_, it)| it.asked.len()).sum();
+        devices.sort_by_key(|(number, it)| (std::cmp::Reverse(it.requests()), *number));
+        let others: usize = devices.iter().skip(1).map(|(_, it)| it.requests()).sum();
         let Some((_, found)) = devices.into_iter().next() else {
             return Err("found no events, expected requests of a block device".to_owned());
         };
@@ -225,7 +228,12 @@ impl Trace {
         let last_ps = window.last().map_or(0, |(request, _)| request.at_ps - from_ps);
         // One more gap behind the last request, or a lap would begin at the time at which the one
         // before ended.
-        let gap_ps = last_ps / (window.len() as u64).max(1);
+        let gap_ps = match all.get(first + 1) {
+            // A pause behind the only request is longer than what is played at once: without it
+            // the request would come again at once.
+            Some((next, _)) if window.len() == 1 => next.at_ps - from_ps,
+            _ => last_ps / (window.len() as u64).max(1),
+        };
         let span_ps = if is_whole { self.span_ps } else { last_ps + gap_ps }.max(1);
         let count = usize::from(cpus).min(self.cpus.len()).max(1);
         let mut of_cpu = vec![Vec::new(); count];

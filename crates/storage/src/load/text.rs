@@ -135,6 +135,9 @@ fn by_line(
     let (mut events, mut devices) = (Vec::new(), HashMap::new());
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
+        if is_summary(line) {
+            break;
+        }
         if line.is_empty() || line.starts_with('#') || is_other(line) {
             continue;
         }
@@ -151,13 +154,31 @@ fn by_line(
     Ok(events)
 }
 
-/// A line of another event, or blkparse's summary.
+/// Returns whether a line begins the summary at the end of blkparse's output: `CPU0 (sda):` or
+/// `Total (sda):`.
+fn is_summary(line: &str) -> bool {
+    let of =
+        line.strip_prefix("CPU").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    of.or(line.strip_prefix("Total"))
+        .is_some_and(|rest| rest.starts_with(" (") && rest.ends_with("):"))
+}
+
+/// Returns whether a line of blkparse is a step of an I/O that moves no data: remapped, bounced,
+/// inserted, plugged, split. It may have a kind and sectors, as the steps that move data have.
+fn is_step(line: &str) -> bool {
+    let words = || line.split(|c: char| c.is_whitespace() || c == ',');
+    let is_one_of = |actions: &str, word: &str| word.len() == 1 && actions.contains(word);
+    words().any(|word| word.contains('.') && nanoseconds(word).is_some())
+        && words().any(|word| is_one_of("ABGIPSTUXm", word))
+        && !words().any(|word| is_one_of("QMFDC", word))
+        && !line.contains("block_")
+}
+
+/// Returns whether a line holds nothing that is read, but another event or a word of the recorder.
 fn is_other(line: &str) -> bool {
-    let is_summary = ["CPU", "Total", "Throughput", "Events", "Skips", " Reads", " Writes"]
-        .iter()
-        .any(|begin| line.starts_with(begin));
     let is_event = line.contains(": ") && line.contains('[') && event_of(line).is_none();
-    is_summary
+    line.starts_with("CPU")
+        || is_step(line)
         || (is_event && !line.contains("block_rq_") && columns(line).is_none())
         || is_header_of_trace_cmd(line)
         || lost(line).is_some()
