@@ -68,9 +68,21 @@ impl Cache {
         (self.set_mask, self.ways) == (other.set_mask, other.ways)
     }
 
+    /// Number of the set that a line belongs to.
+    #[inline]
+    pub(crate) fn set(&self, line: u64) -> usize {
+        (line & self.set_mask) as usize
+    }
+
+    /// Number of lines in the set of this line.
+    pub(crate) fn held(&self, line: u64) -> usize {
+        let ways = &self.tags[self.set(line) * self.ways..][..self.ways];
+        ways.iter().filter(|&&word| word & flag::VALID != 0).count()
+    }
+
     #[inline]
     fn set_of(&mut self, line: u64) -> &mut [u64] {
-        let start = (line & self.set_mask) as usize * self.ways;
+        let start = self.set(line) * self.ways;
         &mut self.tags[start..start + self.ways]
     }
 

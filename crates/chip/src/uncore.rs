@@ -155,7 +155,7 @@ pub struct L3Counts {
     pub accesses: [u64; 2],
     /// Number of reads that missed.
     pub misses: [u64; 2],
-    /// Number of these that filled a way that was never used before: the cache began cold.
+    /// Number of these that filled a way in which no line had ever been: the cache began cold.
     pub cold_fills: [u64; 2],
     /// Lines written back to memory.
     pub write_backs: u64,
@@ -177,6 +177,8 @@ pub(crate) struct Uncore {
     transfer: Time,
     /// Third-level cache; none if it is only the directory of lines.
     pub(crate) l3: Option<Cache>,
+    /// Most lines that each set has held when it lost one: so many of its ways are not cold.
+    held: Vec<usize>,
     banks: Vec<Time>,
     pub(crate) memory: MainMemory,
     queue: EventQueue<Request>,
@@ -188,6 +190,16 @@ pub(crate) struct Uncore {
     line_time: Time,
 }
 
+/// Outcome of a look-up in the third level.
+struct Lookup {
+    /// The line was there. Else it is now, unless there is nothing to allocate it in.
+    hit: bool,
+    /// The dirty line that has to go to memory.
+    victim: Option<u64>,
+    /// The line fills a way in which none has ever been.
+    cold: bool,
+}
+
 impl Uncore {
     pub(crate) fn new(machine: &Machine) -> Uncore {
         Uncore {
@@ -195,6 +207,7 @@ impl Uncore {
             tokens: machine.tokens,
             transfer: machine.os.transfer,
             l3: machine.l3.geometry.map(Cache::new),
+            held: vec![0; machine.l3.geometry.map_or(0, |geometry| geometry.sets)],
             banks: vec![Time::ZERO; machine.l3.banks],
             memory: MainMemory::new(&machine.memory),
             queue: EventQueue::new(),
@@ -243,14 +256,12 @@ impl Uncore {
             prefetch: request.want == Want::Prefetch,
         };
         match request.want {
-            Want::WriteBack => {
-                let (_, victim) = self.access(&request, flag::DIRTY);
-                self.write_back(victim, &request, looked_up);
-                return None;
-            }
-            Want::Flush => {
-                let (_, victim) = self.access(&request, flag::DIRTY);
-                self.write_back(victim, &request, looked_up);
+            Want::WriteBack | Want::Flush => {
+                let found = self.access(&request, flag::DIRTY);
+                self.write_back(found.victim, &request, looked_up);
+                if request.want == Want::WriteBack {
+                    return None;
+                }
                 // Assumption: without data here, the line is safe once it has reached memory's
                 // controller, whose queue takes as many as come.
                 let way = if self.l3.is_none() { self.memory.way() } else { Time::ZERO };
@@ -278,15 +289,17 @@ impl Uncore {
         let reads = request.want != Want::Write;
         answer.shared = reads && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
-        let dirty = found == SnoopResult::Dirty && reads;
-        let (hit, victim) = self.access(&request, if dirty { flag::DIRTY } else { 0 });
+        let dirty = if found == SnoopResult::Dirty && reads { flag::DIRTY } else { 0 };
+        let Lookup { hit, victim, cold } = self.access(&request, dirty);
         let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;
             let at = looked_up + self.transfer;
             served = Served::Answered(Answer { at, level: Level::Remote, ..answer });
         } else if !hit {
-            self.counts.misses[mode] += u64::from(matches!(request.want, Want::Read | Want::Write));
+            let counts = matches!(request.want, Want::Read | Want::Write);
+            self.counts.misses[mode] += u64::from(counts);
+            self.counts.cold_fills[mode] += u64::from(counts && cold);
             served = Served::Missed(self.read_memory(&request, start - arrival, answer));
         }
         // Behind the line that displaced it: nobody waits for it.
@@ -344,8 +357,11 @@ impl Uncore {
     fn lose(&mut self, from: Time) -> Time {
         let Some(l3) = &mut self.l3 else { return from };
         let walk = |set: usize| Time(self.spec.occupancy.0 * set as u64 / self.spec.banks as u64);
-        let mut free = from;
+        let (mut free, mut last, mut held) = (from, usize::MAX, 0);
         for (set, line, flags) in l3.lines() {
+            held = if set == last { held + 1 } else { 1 };
+            last = set;
+            self.held[set] = self.held[set].max(held);
             if flags & flag::DIRTY != 0 {
                 let at = free.max(from + walk(set));
                 self.memory.write(line, Payer::Sleep, at);
@@ -365,12 +381,15 @@ impl Uncore {
     /// A device writes a whole line, of which no cache has a copy any more.
     fn device_writes(&mut self, request: &Request, looked_up: Time) {
         if request.want == Want::Stash && self.l3.is_some() {
-            let (_, victim) = self.access(request, flag::DIRTY);
-            return self.write_back(victim, request, looked_up);
+            let found = self.access(request, flag::DIRTY);
+            return self.write_back(found.victim, request, looked_up);
         }
         if let Some(l3) = &mut self.l3 {
+            let (held, set) = (l3.held(request.line), l3.set(request.line));
             // Even a dirty copy is not written back: the device writes the whole line.
-            l3.invalidate(request.line);
+            if l3.invalidate(request.line).is_some() {
+                self.held[set] = self.held[set].max(held);
+            }
         }
         self.memory.write(request.line, Payer::Device, looked_up);
     }
@@ -383,21 +402,20 @@ impl Uncore {
         self.memory.finish(end);
     }
 
-    /// Looks the line up and makes it the most recent: false if it had to be allocated, or if there
-    /// is nothing to allocate it in; and the dirty line that has to go to memory.
-    fn access(&mut self, request: &Request, dirty: u64) -> (bool, Option<u64>) {
+    /// Looks the line up and makes it the most recent.
+    fn access(&mut self, request: &Request, dirty: u64) -> Lookup {
         let Some(l3) = &mut self.l3 else {
-            return (false, (dirty != 0).then_some(request.line));
+            let victim = (dirty != 0).then_some(request.line);
+            return Lookup { hit: false, victim, cold: false };
         };
         let flags = flag::owner(request.kernel) | dirty;
         if l3.touch(request.line, flags).is_some() {
-            return (true, None);
+            return Lookup { hit: true, victim: None, cold: false };
         }
         let victim = l3.insert(request.line, flags);
-        if victim.is_none() && matches!(request.want, Want::Read | Want::Write) {
-            self.counts.cold_fills[usize::from(request.kernel)] += 1;
-        }
-        (false, victim.filter(|victim| victim.dirty).map(|victim| victim.line))
+        let cold = victim.is_none() && l3.held(request.line) > self.held[l3.set(request.line)];
+        let victim = victim.filter(|victim| victim.dirty).map(|victim| victim.line);
+        Lookup { hit: false, victim, cold }
     }
 
     /// Fills the cache as if the line had been used, without time or counts.
@@ -407,5 +425,47 @@ impl Uncore {
         if l3.touch(line, flags).is_none() {
             l3.insert(line, flags);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use halfwink_engine::Input;
+
+    use super::*;
+
+    fn uncore() -> Uncore {
+        let text = include_str!("../../../machines/ev6.toml");
+        let machine = Machine::parse(&Input::new("ev6", text.to_owned())).unwrap();
+        Uncore::new(&machine)
+    }
+
+    fn serve(uncore: &mut Uncore, line: u64, want: Want, found: SnoopResult) {
+        let (agent, issued) = (Agent::core(0), Time::ZERO);
+        let request = Request { agent, number: 0, line, want, kernel: false, issued };
+        uncore.push(Time::ZERO, request);
+        let _ = uncore.serve(|_| found);
+    }
+
+    #[test]
+    fn way_whose_line_was_lost_is_not_cold() {
+        let mut uncore = uncore();
+        serve(&mut uncore, 1, Want::Read, SnoopResult::Miss);
+        serve(&mut uncore, 1, Want::LoseShared, SnoopResult::Miss);
+        serve(&mut uncore, 1, Want::Read, SnoopResult::Miss);
+        assert_eq!((uncore.counts.misses, uncore.counts.cold_fills), ([2, 0], [1, 0]));
+        // A device takes the line away; its way is used again, and then one more.
+        serve(&mut uncore, 1, Want::DeviceWrite, SnoopResult::Miss);
+        serve(&mut uncore, 1, Want::Read, SnoopResult::Miss);
+        let sets = uncore.l3.as_ref().unwrap().sets() as u64;
+        serve(&mut uncore, 1 + sets, Want::Read, SnoopResult::Miss);
+        assert_eq!((uncore.counts.misses, uncore.counts.cold_fills), ([4, 0], [2, 0]));
+    }
+
+    #[test]
+    fn line_of_another_core_fills_a_way_without_a_miss() {
+        let mut uncore = uncore();
+        serve(&mut uncore, 1, Want::Read, SnoopResult::Clean);
+        assert_eq!((uncore.counts.misses, uncore.counts.cold_fills), ([0, 0], [0, 0]));
     }
 }
