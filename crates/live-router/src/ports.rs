@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,16 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 type Half = Mutex<Option<Box<dyn Transmit>>>;
 
+/// Sending halves of a port, by lane.
+struct Lanes {
+    halves: Vec<Half>,
+    /// Number of lanes in use, from the first: an interface may come back with fewer queues.
+    open: AtomicUsize,
+}
+
 /// Sending halves, by port and lane.
 #[derive(Clone)]
-pub(super) struct Senders(Arc<Vec<Vec<Half>>>);
+pub(super) struct Senders(Arc<Vec<Lanes>>);
 
 impl Senders {
     pub(super) fn ports(&self) -> usize {
@@ -32,8 +40,11 @@ impl Senders {
     /// Sends by the lane of a worker; what stays in `slots` could not be sent.
     pub(super) fn send(&self, port: usize, worker: usize, pool: &Pool, slots: &mut VecDeque<Slot>) {
         let lanes = &self.0[port];
+        // A worker that still has the number of before finds no half in a lane that is gone, as it
+        // does while the port is closed: the number orders nothing.
+        let open = lanes.open.load(Ordering::Relaxed);
         // More workers than lanes share them, hence the lock.
-        let lane = &lanes[worker % lanes.len()];
+        let lane = &lanes.halves[worker % open];
         let mut half = lane.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = half.as_mut().is_some_and(|sender| sender.send(pool, slots).is_err());
         // The thread that receives finds no sender here, and closes the port.
@@ -42,12 +53,25 @@ impl Senders {
         }
     }
 
-    fn set(&self, port: usize, lane: usize, sender: Option<Box<dyn Transmit>>) {
-        *self.0[port][lane].lock().unwrap_or_else(PoisonError::into_inner) = sender;
+    fn close(&self, port: usize) {
+        for half in &self.0[port].halves {
+            *half.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    /// Opens as many lanes of a closed port as there are halves: at least one, and at most as many
+    /// as the port began with.
+    fn open(&self, port: usize, halves: Vec<Box<dyn Transmit>>) {
+        let lanes = &self.0[port];
+        lanes.open.store(halves.len(), Ordering::Relaxed);
+        for (lane, half) in lanes.halves.iter().zip(halves) {
+            *lane.lock().unwrap_or_else(PoisonError::into_inner) = Some(half);
+        }
     }
 
     fn has(&self, port: usize, lane: usize) -> bool {
-        self.0[port][lane].lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        let half = &self.0[port].halves[lane];
+        half.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }
 
@@ -118,6 +142,7 @@ impl Ports {
             let opened = port::open(name, *io, *queues, pool)?;
             let (receivers, senders): (Vec<_>, Vec<_>) =
                 opened.lanes.into_iter().map(|l| (l.receiver, Mutex::new(Some(l.sender)))).unzip();
+            let open = AtomicUsize::new(receivers.len());
             let seen = PortSeen {
                 interface: name.clone(),
                 io: opened.io,
@@ -128,7 +153,7 @@ impl Ports {
                 too_long: 0,
                 gone: 0,
             };
-            halves.push(senders);
+            halves.push(Lanes { halves: senders, open });
             ports.push(Port {
                 name: name.clone(),
                 // What was found to work is what is opened again.
@@ -244,9 +269,7 @@ impl Ports {
             return;
         }
         port.lost_before = port.lost();
-        for lane in 0..port.receivers.len() {
-            self.senders.set(n, lane, None);
-        }
+        self.senders.close(n);
         port.receivers.clear();
         port.keep = None;
         port.retry = Some(Instant::now());
@@ -270,10 +293,49 @@ impl Ports {
         port.interface = opened.interface;
         port.keep = opened.keep;
         port.seen.up = true;
-        for (lane, opened) in opened.lanes.into_iter().enumerate() {
-            port.receivers.push(opened.receiver);
-            self.senders.set(n, lane, Some(opened.sender));
-        }
+        let (receivers, senders) = opened.lanes.into_iter().map(|l| (l.receiver, l.sender)).unzip();
+        port.receivers = receivers;
+        port.seen.queues = port.receivers.len();
+        self.senders.open(n, senders);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what it sends.
+    struct Count(Arc<AtomicUsize>);
+
+    impl Transmit for Count {
+        fn send(&mut self, _: &Pool, slots: &mut VecDeque<Slot>) -> std::io::Result<()> {
+            self.0.fetch_add(slots.drain(..).count(), Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn workers_share_the_lanes_that_an_interface_comes_back_with() {
+        let pool = Pool::new(64).unwrap();
+        let lanes =
+            Lanes { halves: (0..4).map(|_| Mutex::new(None)).collect(), open: AtomicUsize::new(4) };
+        let senders = Senders(Arc::new(vec![lanes]));
+        for queues in [4, 1, 3] {
+            let counts: Vec<Arc<AtomicUsize>> = (0..queues).map(|_| Arc::default()).collect();
+            senders.close(0);
+            let halves = counts.iter().map(|count| Box::new(Count(Arc::clone(count))) as _);
+            senders.open(0, halves.collect());
+            for worker in 0..4 {
+                let mut taken = Vec::new();
+                pool.take(1, &mut taken);
+                let mut slots = VecDeque::from(taken);
+                assert_eq!(slots.len(), 1);
+                senders.send(0, worker, &pool, &mut slots);
+                assert!(slots.is_empty(), "worker {worker} with {queues} queues");
+            }
+            let counts: Vec<usize> = counts.iter().map(|n| n.load(Ordering::Relaxed)).collect();
+            assert!(counts.iter().all(|&n| n > 0), "{counts:?}");
+        }
     }
 }
