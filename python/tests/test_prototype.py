@@ -319,3 +319,38 @@ def test_a_server_that_is_not_there(tmp_path: Path):
             prototype.load(url, rate=10.0)
         with pytest.raises(RunError, match=url):
             prototype.info(url)
+
+
+def test_wait_without_a_limit_lasts_until_the_end(tmp_path: Path):
+    folder = tmp_path / "set"
+    sizes = {"min_bytes": 6_000, "max_bytes": 1_400_000, "mean_bytes": 40e3}
+    for seconds in (math.inf, 1e300):
+        writer = native.DatasetWriter(str(folder), files=40, seed=3, threads=1, **sizes)
+        assert writer.wait(seconds)
+        assert writer.result()["options"]["files"] == 40
+    # A time that has passed, and one that is none, are a single look.
+    writer = native.DatasetWriter(str(tmp_path / "other"), files=2_000, seed=3, threads=1, **sizes)
+    assert not writer.wait(-1.0)
+    assert not writer.wait(math.nan)
+    writer.stop()
+
+
+def test_handlers_of_signals_run_during_a_wait(pages: Path):
+    class AskedError(Exception):
+        pass
+
+    def ask(number: int, frame: object) -> None:
+        raise AskedError
+
+    before = signal.signal(signal.SIGALRM, ask)
+    try:
+        with prototype.Pool(pages, workers=1) as pool:
+            load = prototype.Load(pool.url, rate=10.0, seconds=600.0, workload="readfile")
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(AskedError):
+                load.wait(math.inf)
+            load.stop()
+            assert load.wait(math.inf)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

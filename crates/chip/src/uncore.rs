@@ -256,14 +256,12 @@ impl Uncore {
             prefetch: request.want == Want::Prefetch,
         };
         match request.want {
-            Want::WriteBack => {
+            Want::WriteBack | Want::Flush => {
                 let found = self.access(&request, flag::DIRTY);
                 self.write_back(found.victim, &request, looked_up);
-                return None;
-            }
-            Want::Flush => {
-                let found = self.access(&request, flag::DIRTY);
-                self.write_back(found.victim, &request, looked_up);
+                if request.want == Want::WriteBack {
+                    return None;
+                }
                 // Assumption: without data here, the line is safe once it has reached memory's
                 // controller, whose queue takes as many as come.
                 let way = if self.l3.is_none() { self.memory.way() } else { Time::ZERO };
@@ -291,9 +289,8 @@ impl Uncore {
         let reads = request.want != Want::Write;
         answer.shared = reads && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
-        let dirty = found == SnoopResult::Dirty && reads;
-        let Lookup { hit, victim, cold } =
-            self.access(&request, if dirty { flag::DIRTY } else { 0 });
+        let dirty = if found == SnoopResult::Dirty && reads { flag::DIRTY } else { 0 };
+        let Lookup { hit, victim, cold } = self.access(&request, dirty);
         let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;

@@ -214,6 +214,9 @@ impl<R: BufRead> Reader<R> {
                 }
                 self.missing = missing;
                 self.lines = header.continues;
+            } else {
+                // What is missing was of the policies before: the new ones lack nothing.
+                self.missing = 0;
             }
             return Ok(Some(Record::Header(header)));
         }

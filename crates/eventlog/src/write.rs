@@ -271,7 +271,7 @@ impl Inner {
         let header = Header { continues: self.lines, ..self.header.clone() };
         let has_room = self.append(&text(&header));
         debug_assert!(has_room, "nothing is pending");
-        self.is_header_due = false;
+        // A header that is due stays so: one that continues does not say that its policies are new.
         Ok(())
     }
 }
@@ -346,4 +346,58 @@ impl<E: Serialize, A: Serialize> Log<E, A> for Stream {
 /// cannot fail.
 pub(crate) fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| format!("\"{error}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Family;
+    use crate::read::{Reader, Record};
+
+    /// A disk that is full until it has room.
+    #[derive(Clone, Default)]
+    struct Disk(Arc<Mutex<(bool, Vec<u8>)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (has_room, taken) = &mut *self.0.lock().unwrap();
+            if !*has_room {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            taken.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn policy_that_takes_over_before_a_part_begins_has_its_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let header = |technique| Header::new("server", Family::Steering, technique);
+        let (disk, parts) = (Disk::default(), Some((Parts::new(&path, 1_000, 2), 0)));
+        let writer = Writer::begin("log", Box::new(disk.clone()), parts, &header("one"));
+        let line = |at: u64| format!("{{\"now_ps\":{at},\"event\":\"Start\"}}");
+        let kept = (0..100_000).take_while(|&at| writer.line(Time(at), &line(at))).count() as u64;
+        writer.header(&header("other"));
+        disk.0.lock().unwrap().0 = true;
+        assert_eq!(writer.flush(), None);
+        assert!(writer.line(Time(kept), &line(kept)));
+        writer.close(Time(kept), 0).unwrap();
+        let before = String::from_utf8(disk.0.lock().unwrap().1.clone()).unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        for (log, names) in [(before + &after, vec!["one", "other"]), (after, vec!["other"; 2])] {
+            let mut reader = Reader::new("log", log.as_bytes());
+            let mut found = Vec::new();
+            while let Some(record) = reader.next().unwrap() {
+                if let Record::Header(header) = record {
+                    found.push(header.technique);
+                }
+            }
+            assert_eq!(found, names);
+        }
+    }
 }

@@ -126,3 +126,22 @@ fn a_start_keeps_what_the_last_run_left() {
         Live::in_parts::<Event, ()>(Parts::new(null, 1, 4), &header("first"), 8, |_| {}).unwrap();
     live.end().unwrap();
 }
+
+#[test]
+fn policy_that_takes_over_at_the_start_of_a_part_lacks_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events");
+    run(&path, 99);
+    // A part in which the second policy takes over before any line: the header of the part, and all
+    // that the second policy was told.
+    let text = together(&parts(&path));
+    let mut lines = text.lines().filter(|line| !line.contains("end_ps"));
+    let part = lines.find(|line| line.contains("\"continues\"")).unwrap();
+    let is_second = |line: &&str| line.contains("\"second\"") && !line.contains("\"continues\"");
+    let second = lines.skip_while(|line| !is_second(line));
+    let told = second.filter(|line| !line.contains("\"continues\""));
+    let log: Vec<&str> = [part].into_iter().chain(told).collect();
+    let report = replayed(&(log.join("\n") + "\n")).unwrap();
+    assert_eq!((report.unheard, report.lines), (0, PAIRS + 1));
+    assert_eq!((report.policies, report.first_difference), (1, None));
+}

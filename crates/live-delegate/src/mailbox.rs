@@ -14,8 +14,14 @@
 use super::words::{clock, fence, sys, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use super::words::{EAGER_LOOKS, SPIN_LOOKS};
 
-/// Longest sleep without looking again, in nanoseconds: no wake-up is ever lost for longer.
-const NAP_NS: u64 = 20_000_000;
+/// Longest sleep of a caller without a look at whether its worker is still there, in nanoseconds.
+/// It sleeps on the reply's ticket, which a worker that goes does not change: the wake-up of
+/// [`Mailbox::work`]'s end can come just before the sleep begins, and is lost then.
+const CALLER_NAP_NS: u64 = 20_000_000;
+
+/// Sleep of a worker, in nanoseconds: without an end, as it sleeps on a word that both reasons to
+/// wake, a call and [`Mailbox::stop`], change first.
+const WORKER_NAP_NS: u64 = u64::MAX >> 1;
 
 /// A call to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +174,7 @@ impl Mailbox {
                 self.caller_sleeps.0.store(0, Ordering::Relaxed);
                 return (seen == ticket).then(|| self.answer());
             }
-            sys::futex_wait(&self.reply.ticket, seen, NAP_NS, false);
+            sys::futex_wait(&self.reply.ticket, seen, CALLER_NAP_NS, false);
         }
     }
 
@@ -241,7 +247,7 @@ impl Mailbox {
                 if self.request.ticket.load(Ordering::Acquire) == served
                     && self.stop.0.load(Ordering::Relaxed) == 0
                 {
-                    sys::futex_wait(&self.worker_sleeps.0, 1, u64::MAX >> 1, false);
+                    sys::futex_wait(&self.worker_sleeps.0, 1, WORKER_NAP_NS, false);
                 }
                 self.worker_sleeps.0.store(0, Ordering::Relaxed);
                 begun = clock::ticks();

@@ -10,6 +10,7 @@ mod preheat;
 mod programs;
 mod prototype;
 mod router;
+mod running;
 mod steer;
 mod traffic;
 

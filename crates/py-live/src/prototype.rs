@@ -5,7 +5,6 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use halfwink_testbed::prototype::dataset::{self, Dataset, Options as Values};
 use halfwink_testbed::prototype::load::{self, Options as Loading, Outcome, Pace, What};
@@ -17,6 +16,7 @@ use halfwink_testbed::traffic::schedule::{Schedule, Segment, Spacing};
 use pyo3::prelude::*;
 
 use crate::convert::to_python;
+use crate::running::wait;
 use crate::{HalfwinkError, RunError};
 
 /// `at_s`, bytes, `latency_s`, `service_s`, status, backend of requests.
@@ -27,12 +27,6 @@ fn py_error(error: Error) -> PyErr {
         Error::Input(message) => HalfwinkError::new_err(message),
         os @ Error::Os { .. } => RunError::new_err(os.to_string()),
     }
-}
-
-fn wait<T: Send + 'static>(py: Python<'_>, running: &Running<T, Error>, seconds: f64) -> bool {
-    // A time that is none, such as a negative one, is a single look.
-    let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
-    py.detach(|| running.wait(timeout))
 }
 
 fn taken<T: Send + 'static>(running: &Running<T, Error>) -> PyResult<T> {
@@ -76,8 +70,8 @@ impl DatasetWriter {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Waits until it has ended, for so many seconds at most; whether it has.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
+    /// Waits until it has ended, for `seconds` at most, and returns whether it has.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         wait(py, &self.running, seconds)
     }
 
@@ -95,6 +89,7 @@ impl DatasetWriter {
 /// Reads a data set again: what it is, if it is what it says.
 #[pyfunction]
 fn dataset_check(py: Python<'_>, folder: PathBuf) -> PyResult<Bound<'_, PyAny>> {
+    // Ten gigabytes take a minute, in which other threads of Python go on.
     let found = py.detach(|| dataset::check(&folder)).map_err(py_error)?;
     to_python(py, &found)
 }
@@ -243,8 +238,8 @@ impl Load {
         Ok(Load { running, outcome: Mutex::default() })
     }
 
-    /// Waits until it has ended, for so many seconds at most; whether it has.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
+    /// Waits until it has ended, for `seconds` at most, and returns whether it has.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         wait(py, &self.running, seconds)
     }
 

@@ -1,7 +1,6 @@
 //! Test traffic: generator and sink.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use halfwink_testbed::traffic::flows::{Flows, Prefix};
 use halfwink_testbed::traffic::frame::TAG;
@@ -15,6 +14,7 @@ use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::convert::to_python;
+use crate::running::wait;
 use crate::{HalfwinkError, RunError};
 
 /// Seconds, frames per second at the start and at the end.
@@ -25,11 +25,6 @@ fn py_error(error: Error) -> PyErr {
         Error::Input(message) => HalfwinkError::new_err(message),
         os @ Error::Os { .. } => RunError::new_err(os.to_string()),
     }
-}
-
-fn wait<T: Send + 'static>(py: Python<'_>, running: &Running<T>, seconds: f64) -> bool {
-    let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
-    py.detach(|| running.wait(timeout))
 }
 
 fn result<'py, T: Serialize + Send + 'static>(
@@ -111,7 +106,7 @@ impl Generator {
     }
 
     /// Waits until it has ended, for so many seconds at most; whether it has.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         wait(py, &self.0, seconds)
     }
 
@@ -163,7 +158,7 @@ impl Sink {
     }
 
     /// Waits until it has ended, for so many seconds at most; whether it has.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         wait(py, &self.0, seconds)
     }
 

@@ -9,7 +9,7 @@ use halfwink_engine::Input;
 use halfwink_trace::TraceFile;
 use pyo3::prelude::*;
 
-use crate::library::RunControl;
+use crate::runs::RunControl;
 use crate::{HalfwinkError, RunError};
 
 /// Plays a recording on a machine a second time: nanoseconds that it takes, and how many

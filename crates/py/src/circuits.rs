@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::library::{py_error, tables};
+use crate::convert::{py_error, tables};
 
 /// A week of circuits for a demand: `week`, `facts`. `times` are week, night and shortest day, in
 /// microseconds.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use halfwink_study as study;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json, py_error, Library, RunControl};
+use crate::convert::{from_json, json, py_error};
+use crate::library::Library;
+use crate::runs::RunControl;
 
 /// Plays idle policies in recorded idle times: a `halfwink_study::IdleAnswer`.
 #[pyfunction]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use halfwink_study as study;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json, py_error, Library};
+use crate::convert::{from_json, json, py_error};
+use crate::library::Library;
 
 /// Checks the laws of a technique's family on its policy: a `halfwink_study::Checked`.
 #[pyfunction]

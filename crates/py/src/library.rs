@@ -1,239 +1,20 @@
-//! Names, jobs, studies, targets.
+//! The library of machines, workloads, studies and targets, by name.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use halfwink_study as study;
-use halfwink_techniques::{Make, Parameter, Technique};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
+use crate::convert::{from_json, json, py_error, tables};
 use crate::pdn::Network;
 use crate::planning::{planned, NamedJob, PlannedJob, Settings};
 use crate::router::Router;
+use crate::runs::PreparedJob;
 use crate::server::Server;
 use crate::switching::Switching;
-use crate::{HalfwinkError, Interrupted, RunError};
-
-pub(crate) fn py_error(error: study::StudyError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        study::StudyError::Interrupted => Interrupted::new_err(text),
-        e if e.is_usage() => HalfwinkError::new_err(text), // The user can mend it.
-        _ => RunError::new_err(text),
-    }
-}
-
-/// A value that serializes, as Python's own types.
-pub(crate) fn from_json<'py>(
-    py: Python<'py>,
-    value: &serde_json::Value,
-) -> PyResult<Bound<'py, PyAny>> {
-    py.import("json")?.call_method1("loads", (value.to_string(),))
-}
-
-/// Values of a column, as a list.
-fn values<'py>(py: Python<'py>, column: &study::Column) -> PyResult<Bound<'py, PyList>> {
-    let values = PyList::empty(py);
-    for value in &column.values {
-        match value {
-            study::Value::Text(text) => values.append(text)?,
-            study::Value::Integer(n) => values.append(n)?,
-            study::Value::Real(n) => values.append(n)?,
-            study::Value::Missing(_) => values.append(py.None())?, // Tables hold no reasons.
-        }
-    }
-    Ok(values)
-}
-
-/// A table as a list of (name, kind, values).
-pub(crate) fn table<'py>(py: Python<'py>, table: &study::Table) -> PyResult<Bound<'py, PyList>> {
-    let columns = PyList::empty(py);
-    for column in &table.columns {
-        columns.append((column.name, column.kind.name(), values(py, column)?))?;
-    }
-    Ok(columns)
-}
-
-fn parameter<'py>(py: Python<'py>, p: &Parameter) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("name", p.name)?;
-    dict.set_item("unit", p.unit)?;
-    dict.set_item("default", p.default.to_string())?;
-    dict.set_item("range", p.range.to_string())?;
-    dict.set_item("title", p.title)?;
-    dict.set_item("source", p.source)?;
-    Ok(dict)
-}
-
-fn parameters<'py>(py: Python<'py>, all: &[Parameter]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    all.iter().map(|p| parameter(py, p)).collect()
-}
-
-/// All techniques of all worlds: name, family, worlds, title, source, parameters, whether an
-/// operator can use it today and how, and whether it is added to others.
-#[pyfunction]
-pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let entry = |t: &Technique| {
-        let dict = PyDict::new(py);
-        for (key, value) in
-            [("name", t.name), ("family", t.family), ("title", t.title), ("source", t.source)]
-        {
-            dict.set_item(key, value)?;
-        }
-        dict.set_item("worlds", t.worlds)?;
-        dict.set_item("available", t.available.needs.name())?;
-        dict.set_item("how", t.available.how)?;
-        dict.set_item("is_usual", t.available.is_usual)?;
-        dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
-        dict.set_item("parameters", parameters(py, t.parameters)?)?;
-        Ok(dict)
-    };
-    halfwink_techniques::techniques().map(entry).collect()
-}
-
-fn short<'py>(py: Python<'py>, column: &study::Short) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("column", column.column)?;
-    dict.set_item("heading", column.heading)?;
-    dict.set_item("digits", column.digits)?;
-    Ok(dict)
-}
-
-/// All worlds: name, title, options, the columns of their tables as (name, kind), those of the
-/// short table, and the default machine, workload and loads.
-#[pyfunction]
-pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let entry = |world: &&dyn study::World| {
-        let dict = PyDict::new(py);
-        dict.set_item("name", world.name())?;
-        dict.set_item("title", world.title())?;
-        dict.set_item("options", parameters(py, world.options())?)?;
-        let tables = PyDict::new(py);
-        for (name, heads) in world.schema() {
-            let heads: Vec<_> = heads.iter().map(|head| (head.0, head.1.name())).collect();
-            tables.set_item(name, heads)?;
-        }
-        dict.set_item("tables", tables)?;
-        let short: PyResult<Vec<_>> = world.short().iter().map(|s| short(py, s)).collect();
-        dict.set_item("short", short?)?;
-        let defaults = world.defaults();
-        dict.set_item("machine", defaults.machine)?;
-        dict.set_item("workload", defaults.workload)?;
-        dict.set_item("loads", defaults.loads.map(<[_]>::to_vec))?;
-        Ok(dict)
-    };
-    study::WORLDS.iter().map(entry).collect()
-}
-
-/// Lays two event logs side by side: `halfwink_eventlog::Beside`.
-#[pyfunction]
-pub(crate) fn beside(py: Python<'_>, a: PathBuf, b: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    let found = py.detach(|| study::beside(&a, &b)).map_err(py_error)?;
-    from_json(py, &json(&found)?)
-}
-
-/// Returns the experiments that targets may use beside studies: name, argument, title.
-#[pyfunction]
-pub(crate) fn experiments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let entry = |e: &study::Experiment| {
-        let dict = PyDict::new(py);
-        for (key, value) in [("name", e.name), ("argument", e.argument), ("title", e.title)] {
-            dict.set_item(key, value)?;
-        }
-        Ok(dict)
-    };
-    study::EXPERIMENTS.iter().map(entry).collect()
-}
-
-/// Lets a thread watch and stop a run in another.
-#[pyclass(frozen)]
-#[derive(Default)]
-pub(crate) struct RunControl(pub(crate) Arc<study::Control>);
-
-#[pymethods]
-impl RunControl {
-    /// Creates a control; with a path, every event and action of the run's policies is written
-    /// there.
-    #[new]
-    #[pyo3(signature = (log=None))]
-    fn new(log: Option<PathBuf>) -> RunControl {
-        RunControl(Arc::new(study::Control { log, ..study::Control::default() }))
-    }
-
-    /// Asks the run to stop soon.
-    fn stop(&self) {
-        self.0.run.stop();
-    }
-
-    /// Work done so far, in the job's unit.
-    fn done(&self) -> u64 {
-        self.0.run.done()
-    }
-}
-
-/// A job whose names were found.
-#[pyclass(frozen)]
-pub(crate) struct PreparedJob(study::PreparedJob);
-
-#[pymethods]
-impl PreparedJob {
-    /// Identifies the result: of content alone, without names.
-    fn key(&self) -> String {
-        self.0.key()
-    }
-
-    /// Returns the amount of work and its unit.
-    fn work(&self) -> (u64, &'static str) {
-        let work = self.0.work();
-        (work.amount, work.unit)
-    }
-
-    /// Returns a key: jobs with an equal key may share a run; `None` shares with none.
-    fn pace(&self) -> Option<String> {
-        self.0.pace()
-    }
-
-    /// The technique with its parameters, in its one spelling.
-    fn technique(&self) -> &str {
-        self.0.technique()
-    }
-
-    /// The machine description as it will be used.
-    fn machine_text(&self) -> &str {
-        self.0.machine_text()
-    }
-
-    /// Runs it without holding the interpreter: the tables by name, each a list of (name, kind,
-    /// values).
-    fn run<'py>(&self, py: Python<'py>, control: &RunControl) -> PyResult<Bound<'py, PyDict>> {
-        let control = Arc::clone(&control.0);
-        let found = py.detach(|| self.0.run(&control)).map_err(py_error)?;
-        tables(py, found.iter().map(|(name, content)| (*name, content)))
-    }
-}
-
-/// Plays jobs in as few runs as it takes, without holding the interpreter: for each its tables, or
-/// the error that it ended with.
-#[pyfunction]
-pub(crate) fn run_together<'py>(
-    py: Python<'py>,
-    jobs: Vec<PyRef<'py, PreparedJob>>,
-    control: &RunControl,
-) -> PyResult<Bound<'py, PyList>> {
-    let control = Arc::clone(&control.0);
-    let prepared: Vec<&study::PreparedJob> = jobs.iter().map(|job| &job.0).collect();
-    let found = py.detach(|| study::run_together(&prepared, &control.run));
-    let list = PyList::empty(py);
-    for result in found {
-        match result {
-            Ok(found) => list.append(tables(py, found.iter().map(|(n, t)| (*n, t)))?)?,
-            Err(error) => list.append(py_error(error).into_value(py))?, // Only this job failed.
-        }
-    }
-    Ok(list)
-}
+use crate::HalfwinkError;
 
 /// The folders of machines, workloads, studies and targets.
 #[pyclass(frozen)]
@@ -343,6 +124,7 @@ impl Library {
                 dict.set_item("name", &info.name)?;
                 dict.set_item("kind", info.kind)?;
                 dict.set_item("description", &info.description)?;
+                // Generated workloads are in no file, and have neither a header nor bytes.
                 if let Some((header, totals, bytes)) = &info.trace {
                     dict.set_item("bytes", bytes)?;
                     dict.set_item("header", from_json(py, &json(header)?)?)?;
@@ -361,6 +143,7 @@ impl Library {
         log: PathBuf,
         technique: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // A log may have millions of lines, over which other threads of Python go on.
         let told = py.detach(|| study::replay(&self.0, &log, technique));
         let report = told.map_err(py_error)?;
         from_json(py, &json(&report)?)
@@ -424,7 +207,8 @@ impl Library {
             ] {
                 dict.set_item(name, value)?;
             }
-            dict.set_item("transfers", beside.map(|_| counts.transfers))?; // One CPU has none.
+            // Lines travel between two CPUs: for one the count would be a zero that says nothing.
+            dict.set_item("transfers", beside.map(|_| counts.transfers))?;
             Ok(dict)
         };
         found.into_iter().map(row).collect()
@@ -530,8 +314,9 @@ impl Library {
         on_its_own: bool,
     ) -> PyResult<Vec<String>> {
         let targets = self.0.targets().map_err(py_error)?;
+        // By a map, whose order is never seen: results keep the order of the values.
         let by_id: HashMap<&str, &study::Target> =
-            targets.iter().map(|t| (t.id.as_str(), t)).collect(); // Its order is never seen.
+            targets.iter().map(|t| (t.id.as_str(), t)).collect();
         values
             .iter()
             .map(|(id, ours)| {
@@ -555,6 +340,7 @@ impl Library {
 
     /// The library with descriptions broken as a mutant says.
     fn mutated(&self, name: &str) -> PyResult<Library> {
+        // Another library, so that runs of the descriptions as they are do not see the broken ones.
         self.0.mutated(name).map(Library).map_err(py_error)
     }
 
@@ -573,6 +359,7 @@ impl Library {
         set: Settings,
         options: Settings,
     ) -> PyResult<PreparedJob> {
+        // Before anything is played, so that a long study fails at once over a wrong name.
         let job = study::Job { world, workload, machine, technique, set, options };
         job.prepare(&self.0).map(PreparedJob).map_err(py_error)
     }
@@ -581,20 +368,4 @@ impl Library {
     fn plan(&self, py: Python<'_>, jobs: Vec<NamedJob>) -> PyResult<Vec<PlannedJob>> {
         planned(py, &self.0, jobs).map_err(py_error)
     }
-}
-
-/// Tables by name, each a list of (name, kind, values).
-pub(crate) fn tables<'py, 'a>(
-    py: Python<'py>,
-    named: impl IntoIterator<Item = (&'a str, &'a study::Table)>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (name, content) in named {
-        dict.set_item(name, table(py, content)?)?;
-    }
-    Ok(dict)
-}
-
-pub(crate) fn json<T: serde::Serialize>(value: &T) -> PyResult<serde_json::Value> {
-    serde_json::to_value(value).map_err(|e| RunError::new_err(e.to_string()))
 }

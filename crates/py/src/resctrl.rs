@@ -10,7 +10,7 @@ use halfwink_resctrl::{
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 
-use crate::library::{from_json, json as to_text};
+use crate::convert::{from_json, json as to_text};
 use crate::{HalfwinkError, RunError};
 
 fn py_error(error: resctrl::Error) -> PyErr {

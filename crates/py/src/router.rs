@@ -3,7 +3,7 @@
 use halfwink_study as study;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json, py_error};
+use crate::convert::{from_json, json, py_error};
 
 /// A router that was read from a description.
 #[pyclass(frozen)]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use halfwink_study as study;
 use pyo3::prelude::*;
 
-use crate::library::{from_json, json, py_error, Library, RunControl};
+use crate::convert::{from_json, json, py_error};
+use crate::library::Library;
+use crate::runs::RunControl;
 
 /// Samples a workload: a `halfwink_study::Sample`. Of `windows` and `period`, at most one is given.
 #[pyfunction]

@@ -7,7 +7,8 @@ use halfwink_units::Time;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::library::{from_json, json, py_error, Library};
+use crate::convert::{from_json, json, py_error};
+use crate::library::Library;
 
 /// A hybrid server, read.
 #[pyclass(frozen)]

@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::library::{from_json, json, py_error, table};
+use crate::convert::{from_json, json, py_error, table};
 
 /// A model of core switching, read.
 #[pyclass(frozen)]

@@ -9,7 +9,7 @@ use halfwink_trace as trace;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::library::json;
+use crate::convert::json;
 use crate::HalfwinkError;
 
 /// Most bytes of records that are imported, packed and unpacked: 16 TiB.

@@ -47,8 +47,9 @@ pub struct Applied {
 /// write.
 ///
 /// # Errors
-/// The tree does not take the plan: nothing was written. It refuses a write or is gone: what was
-/// written is taken back, as far as the tree allows; the journal stays if it does not.
+/// The tree does not take the plan: nothing was written. It refuses a write or is gone, or the
+/// journal cannot be finished: what was written is taken back, as far as the tree allows; the
+/// journal stays if it does not.
 pub fn apply(
     files: &mut dyn Files,
     plan: &Plan,
@@ -68,10 +69,13 @@ pub fn apply(
         if let Err((path, error)) = take(files, step, &mut done) {
             // A group that could not be made is not ours to remove.
             let failed = usize::from(!matches!(step, Step::MakeGroup { .. }));
-            return Err(undo(files, &written.steps[..n + failed], &path, &error, journal));
+            let what = refusal(files, &path, &error);
+            return Err(undo(files, &written.steps[..n + failed], &what, journal));
         }
     }
-    written.finish(journal)?;
+    // A plan that is in force while its journal says otherwise would be half of each.
+    let finished = written.finish(journal);
+    finished.map_err(|e| undo(files, &written.steps, &e.to_string(), journal))?;
     Ok(done)
 }
 
@@ -175,21 +179,19 @@ fn take(files: &mut dyn Files, step: &Step, done: &mut Applied) -> Result<(), (S
     result.map_err(|e| (path, e))
 }
 
-/// After a refusal: takes back what was done, and says what came of it.
-fn undo(
-    files: &mut dyn Files,
-    taken: &[Step],
-    path: &str,
-    error: &io::Error,
-    journal: &Path,
-) -> Error {
-    // Before anything else is written: that resets it.
+/// Says what the tree refused, and why. To be called before anything else is written: that resets
+/// the reason.
+fn refusal(files: &dyn Files, path: &str, error: &io::Error) -> String {
     let status = read_if(files, "info/last_cmd_status").ok().flatten().unwrap_or_default();
     let why = match status.trim() {
         "" | "ok" => String::new(),
         status => format!(" ({})", status.replace('\n', "; ")),
     };
-    let what = format!("{}: {error}{why}", place(files, path).display());
+    format!("{}: {error}{why}", place(files, path).display())
+}
+
+/// Takes back what was done before `what` failed, and says what came of it.
+fn undo(files: &mut dyn Files, taken: &[Step], what: &str, journal: &Path) -> Error {
     let back = take_back(files, taken).and_then(|_| Journal::end(journal));
     match back {
         Ok(()) => Error::Failed(format!("{what}; the old masks are back")),

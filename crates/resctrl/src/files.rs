@@ -151,8 +151,14 @@ pub fn open(root: &Path) -> Result<Box<dyn Files>, Error> {
 /// Returns whether a line of mountinfo shows a resctrl mount there.
 fn is_mount(line: &str, root: &Path) -> bool {
     let Some((left, right)) = line.split_once(" - ") else { return false };
-    let place = left.split(' ').nth(4);
-    right.split(' ').next() == Some("resctrl") && place == root.to_str()
+    // The kernel writes bytes that would part the columns as three octal digits (proc(5)). A mount
+    // that is not recognised would be written to as if it were a plain folder.
+    let place = left.split(' ').nth(4).map(|place| {
+        [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", r"\")]
+            .iter()
+            .fold(place.to_owned(), |place, (octal, byte)| place.replace(octal, byte))
+    });
+    right.split(' ').next() == Some("resctrl") && place.as_deref() == root.to_str()
 }
 
 /// Returns the default path of a tree's journal: for a mount, a place that is lost at the next
@@ -178,5 +184,12 @@ mod tests {
         assert!(is_mount(line, Path::new("/sys/fs/resctrl")));
         assert!(!is_mount(line, Path::new("/sys/fs")));
         assert!(!is_mount(&line.replace("- resctrl", "- tmpfs"), Path::new("/sys/fs/resctrl")));
+    }
+
+    #[test]
+    fn blanks_and_backslashes_of_a_mount_are_read_as_the_kernel_writes_them() {
+        let line = r"36 25 0:31 / /mnt/a\040b\134c rw - resctrl resctrl rw";
+        assert!(is_mount(line, Path::new(r"/mnt/a b\c")));
+        assert!(!is_mount(line, Path::new(r"/mnt/a\040b\134c")));
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{applied, assign, bytes, journal, planned, request, tree, Fault, Faulty};
-use halfwink_resctrl::{apply, open, restore, Cache, Error, KernelBy, Request};
+use halfwink_resctrl::{apply, open, restore, Cache, Error, Files, KernelBy, Request};
 
 /// Each small tree with a plan that uses all that it offers.
 fn cases() -> Vec<(&'static str, Request)> {
@@ -308,4 +308,49 @@ fn a_death_while_a_kernel_class_is_bound_again_is_mended() {
         restored(&root);
         assert_eq!(bytes(&root), before, "write {at}");
     }
+}
+
+/// A tree whose journal cannot be written again once the first step was taken.
+struct Unfinished {
+    inner: Box<dyn Files>,
+    beside: PathBuf,
+}
+
+impl Files for Unfinished {
+    fn root(&self) -> &Path {
+        self.inner.root()
+    }
+
+    fn is_mounted(&self) -> bool {
+        self.inner.is_mounted()
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> std::io::Result<()> {
+        // A folder in the place of the file that the journal is written to first.
+        fs::create_dir_all(&self.beside)?;
+        self.inner.write(path, text)
+    }
+
+    fn make_group(&mut self, name: &str) -> std::io::Result<()> {
+        self.inner.make_group(name)
+    }
+
+    fn remove_group(&mut self, name: &str) -> std::io::Result<()> {
+        self.inner.remove_group(name)
+    }
+}
+
+#[test]
+fn journal_that_cannot_be_finished_leaves_the_old_masks() {
+    let (_folder, root) = tree("intel");
+    let before = bytes(&root);
+    let plan = planned(&root, &request(true));
+    let beside = PathBuf::from(format!("{}.{}", journal(&root).display(), std::process::id()));
+    let mut files = Unfinished { inner: open(&root).expect("a tree"), beside };
+    let error = apply(&mut files, &plan, &assign(), &journal(&root)).expect_err("refused");
+    let line = error.to_string();
+    assert!(line.contains("the old masks are back") && !line.contains('\n'), "{line}");
+    assert!(!error.is_input());
+    assert_eq!(bytes(&root), before);
+    assert!(restored(&root).nothing);
 }

@@ -41,9 +41,9 @@ impl Choice {
         let (modifiers, mut parts): (Vec<Choice>, Vec<Choice>) =
             parts.into_iter().partition(|p| matches!(p.technique.make, Make::Modifier(_)));
         if let (Some(modifier), []) = (modifiers.first(), &parts[..]) {
-            let name = modifier.technique.name;
-            let message = format!("technique `{name}` is added to another: write `tap+{name}`");
-            return Err(Error::Usage(message.replace("tap", example(world))));
+            let (name, other) = (modifier.technique.name, example(world));
+            let message = format!("technique `{name}` is added to another: write `{other}+{name}`");
+            return Err(Error::Usage(message));
         }
         if parts.len() > 1 {
             if let Some(part) = parts.iter().rfind(|part| part.own_slots().is_empty()) {

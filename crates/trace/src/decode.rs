@@ -235,11 +235,15 @@ fn flags_of(instruction: &Instruction, kind: Kind, branch: Branch) -> InstrFlags
         && (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
     set(instruction.has_lock_prefix() || exchanges_memory, InstrFlags::LOCKED);
     set(is_zero_idiom(instruction), InstrFlags::ZERO_IDIOM);
-    let drains = matches!(branch, Branch::Syscall | Branch::Sysret | Branch::Iret | Branch::Interrupt)
-            || is_serializing(instruction.mnemonic())
-            || is_world_switch(instruction.code())
-            // All but the one of CR8, the task priority (Intel SDM 3, Sec 9.3).
-            || writes_control_register(instruction) && instruction.op0_register() != Register::CR8;
+    // All control registers but CR8, the task priority (Intel SDM 3, Sec 9.3).
+    let controls =
+        writes_control_register(instruction) && instruction.op0_register() != Register::CR8;
+    let changes_privilege =
+        matches!(branch, Branch::Syscall | Branch::Sysret | Branch::Iret | Branch::Interrupt);
+    let drains = changes_privilege
+        || controls
+        || is_serializing(instruction.mnemonic())
+        || is_world_switch(instruction.code());
     set(drains, InstrFlags::SERIALIZING);
     flags
 }

@@ -10,6 +10,7 @@ with prototype.Pool("pages", workers=2, slow=3.0) as small:
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -132,7 +133,7 @@ class Load:
         self._result: dict[str, Any] | None = None
 
     def wait(self, seconds: float) -> bool:
-        """Waits so long at most; whether it has ended."""
+        """Waits for at most so many seconds, and returns whether it has ended."""
         return self._native.wait(seconds)
 
     def stop(self) -> None:
@@ -147,8 +148,7 @@ class Load:
             RunError: the server cannot be reached.
         """
         if self._result is None:
-            while not self._native.wait(TICK_S):
-                pass
+            self._native.wait(math.inf)
             self._result = self._native.result()
         return self._result
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import math
 import socket
 import subprocess
 import time
@@ -29,8 +30,6 @@ BENCHMARK_V4 = "198.18.0.0/15"
 BENCHMARK_V6 = "2001:2::/48"
 #: Named profiles of rate against time.
 PROFILES = ("evaluation", "world-cup")
-#: How often a wish to stop is looked for.
-TICK_S = 0.1
 Line = tuple[float, float, float]
 
 
@@ -90,7 +89,7 @@ class Generator:
         self._result: dict[str, Any] | None = None
 
     def wait(self, seconds: float) -> bool:
-        """Waits so long at most; whether it has ended."""
+        """Waits for at most so many seconds, and returns whether it has ended."""
         return self._native.wait(seconds)
 
     def stop(self) -> None:
@@ -104,8 +103,7 @@ class Generator:
             RunError: the kernel refused on the way.
         """
         if self._result is None:
-            while not self._native.wait(TICK_S):
-                pass
+            self._native.wait(math.inf)
             self._result = self._native.result()
         return self._result
 
@@ -140,7 +138,7 @@ class Sink:
         self._result: dict[str, Any] | None = None
 
     def wait(self, seconds: float) -> bool:
-        """Waits so long at most; whether it has ended."""
+        """Waits for at most so many seconds, and returns whether it has ended."""
         return self._native.wait(seconds)
 
     def stop(self) -> None:
@@ -150,8 +148,7 @@ class Sink:
     def result(self) -> dict[str, Any]:
         """Waits for its end; what was received."""
         if self._result is None:
-            while not self._native.wait(TICK_S):
-                pass
+            self._native.wait(math.inf)
             self._result = self._native.result()
         return self._result
 

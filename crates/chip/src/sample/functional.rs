@@ -411,7 +411,7 @@ mod tests {
         found.next().map(|(.., flags)| flags & flag::KERNEL)
     }
 
-    /// As in a run, where `Private::allocate_l1d` notes it.
+    /// `Private::allocate_l1d` notes the owner in a run.
     #[test]
     fn dirty_line_of_the_kernel_stays_its_own_when_the_user_displaces_it() {
         let mut pass = functional();
