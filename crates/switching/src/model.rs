@@ -112,9 +112,9 @@ pub struct L1Shape {
     pub data_misses: f64,
 }
 
-/// Kernel code of a program: how long the same instructions take on each kind of core. The code of
-/// a server's calls and interrupts finds other things in the caches than the loop of a switch, whose
-/// costs are those of [`CoreKind`].
+/// Kernel code of a program, by the time that the same instructions take on each kind of core.
+/// Calls and interrupts of a server find other things in the caches than the loop of a switch does,
+/// whose costs are those of [`CoreKind`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelCode {
@@ -122,7 +122,7 @@ pub struct KernelCode {
     pub reference: String,
     /// Nanoseconds of an instruction by kind of core, with the first shape of cache.
     pub ns: BTreeMap<String, f64>,
-    /// The same with other shapes of first-level caches, for the kinds that they change.
+    /// Times with other shapes of first-level caches, for the kinds of cores that have them.
     #[serde(default)]
     pub l1: BTreeMap<String, BTreeMap<String, f64>>,
 }
