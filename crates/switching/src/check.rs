@@ -12,6 +12,7 @@ pub(crate) fn spec(spec: &Spec) -> Result<(), ModelError> {
     check_cores(spec)?;
     check_configurations(spec)?;
     check_kernel_code(spec)?;
+    check_kernel_code_of_workloads(spec)?;
     check_mechanism(spec)?;
     for (n, w) in spec.os_core_w.iter().enumerate() {
         not_negative(&format!("os_core_w.{n}"), *w)?;
@@ -84,20 +85,23 @@ fn check_kernel_code(spec: &Spec) -> Result<(), ModelError> {
             positive(&at(&format!("ns.{kind}")), *ns)?;
         }
     }
+    Ok(())
+}
+
+/// A workload's kernel code needs a time on every core that the workload runs on.
+fn check_kernel_code_of_workloads(spec: &Spec) -> Result<(), ModelError> {
     for (n, workload) in spec.workloads.iter().enumerate() {
         let Some(name) = &workload.kernel_code else { continue };
-        let at = format!("workloads.{n}.kernel_code");
+        let wrong =
+            |message: String| Err(ModelError::at(format!("workloads.{n}.kernel_code"), message));
         let Some(code) = spec.kernel_code.get(name) else {
-            return Err(ModelError::at(at, format!("`{name}` is none of the kernel code")));
+            return wrong(format!("`{name}` is none of the kernel code"));
         };
         let runs = |c: &&Configuration| workload.configurations.contains(&c.name);
-        for configuration in spec.configurations.iter().filter(runs) {
-            for kind in configuration.app.iter().chain(&configuration.os) {
-                if !code.ns.contains_key(kind) {
-                    let message = format!("`{name}` has no time on `{kind}`");
-                    return Err(ModelError::at(at, message));
-                }
-            }
+        let configurations = spec.configurations.iter().filter(runs);
+        let mut kinds = configurations.flat_map(|c| c.app.iter().chain(&c.os));
+        if let Some(kind) = kinds.find(|kind| !code.ns.contains_key(*kind)) {
+            return wrong(format!("`{name}` has no time on `{kind}`"));
         }
     }
     Ok(())

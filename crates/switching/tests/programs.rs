@@ -111,36 +111,25 @@ fn kernel_code_of_a_program_takes_its_own_time_and_switches_theirs() {
 
 #[test]
 fn kernel_code_that_is_not_whole_is_refused() {
-    let refused = |program: &str, code: &str| {
-        let text = with_text(&format!("{program}{}{code}", write(4096)));
-        let spec: Spec = Input::new("x.toml", &text).parse().expect("it can be read");
+    let named = format!("kernel_code = \"server\"\n{}", write(4096));
+    let refused = |text: &str| {
+        let spec: Spec = Input::new("x.toml", text).parse().expect("it can be read");
         Model::new(spec).unwrap_err().to_string()
     };
-    let named = "kernel_code = \"server\"\n";
-    assert_eq!(refused(named, ""), "workloads.0.kernel_code: `server` is none of the kernel code");
+    let none = "workloads.0.kernel_code: `server` is none of the kernel code";
+    assert_eq!(refused(&with_text(&named)), none);
+    for (before, after, said) in [
+        ("big = 0.5, ", "", "kernel_code.server.reference: `big` has no time in ns"),
+        ("l1.better", "l1.none", "kernel_code.server.l1: `none` is none of the caches"),
+        ("0.6", "-1.0", "kernel_code.server.ns.small: -1, expected a number above 0"),
+        ("small =", "tiny =", "kernel_code.server.ns: `tiny` is none of the cores"),
+    ] {
+        assert!(CODE.contains(before), "{before}");
+        assert_eq!(refused(&with_text(&format!("{named}{}", CODE.replace(before, after)))), said);
+    }
     let unlike = CODE.replace("small = 0.6", "small-slow = 0.6");
-    let on_all = |code: &str| refused(named, code);
-    assert_eq!(
-        on_all(&CODE.replace("big = 0.5, ", "")),
-        "kernel_code.server.reference: `big` has no time in ns"
-    );
-    assert_eq!(
-        on_all(&CODE.replace("l1.better", "l1.none")),
-        "kernel_code.server.l1: `none` is none of the caches"
-    );
-    assert_eq!(
-        on_all(&CODE.replace("0.6", "-1.0")),
-        "kernel_code.server.ns.small: -1, expected a number above 0"
-    );
-    assert_eq!(
-        on_all(&CODE.replace("small =", "tiny =")),
-        "kernel_code.server.ns: `tiny` is none of the cores"
-    );
-    let two =
-        with_text(&format!("{named}{}{unlike}", write(4096))).replace("[\"one\"]", "[\"unlike\"]");
-    let spec: Spec = Input::new("x.toml", &two).parse().expect("it can be read");
-    let said = Model::new(spec).unwrap_err().to_string();
-    assert_eq!(said, "workloads.0.kernel_code: `server` has no time on `small`");
+    let on_unlike = with_text(&format!("{named}{unlike}")).replace("[\"one\"]", "[\"unlike\"]");
+    assert_eq!(refused(&on_unlike), "workloads.0.kernel_code: `server` has no time on `small`");
 }
 
 #[test]
