@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 import costs
@@ -55,6 +57,16 @@ def lacking(what: str, *, kernel: bool = False) -> NoReturn:
 #: Longest wait for an event. A slow machine with busy neighbours needs most of a minute for what
 #: takes a second on another.
 PATIENCE_S = 120.0
+
+
+def tool(name: str) -> ModuleType:
+    """Imports a program of ``tools``, which is no package."""
+    folder = str(Path(__file__).parents[2] / "tools")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
 
 
 def wait_until(true: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink
+from conftest import Halfwink, tool
 
 from halfwink import programs
 
@@ -74,11 +73,7 @@ def test_the_packages_are_those_of_the_readme_and_of_the_list(
 
 
 def test_what_it_copies_is_there_or_made_by_make_wheels():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import wheels
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
+    wheels = tool("wheels")
     for words in of("COPY"):
         for source in words.split()[:-1]:
             if source.startswith("dist/"):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import tool
 from rich.console import Console
 
 import halfwink as hw
@@ -87,9 +88,8 @@ def test_each_argument_of_a_command_stands_in_its_section_of_the_manual_page():
 
 
 def test_a_manual_page_is_read_from_help_of_both_forms():
-    sys.path.insert(0, str(root() / "tools"))
-    from man_pages import page, read_help
-
+    man_pages = tool("man_pages")
+    page, read_help = man_pages.page, man_pages.read_help
     text = "Does it.\n\nUsage: it [OPTIONS]\n\nArguments:\n  FILE       A file\n\nOptions:\n"
     text += "      --at <PORT>\n          One line of\n          two\n\n          [env: IT=]\n\n"
     text += "  -q, --quiet\n          No `words`\n"

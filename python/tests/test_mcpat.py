@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from conftest import tool
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import mcpat  # noqa: E402
-import mcpat_inputs  # noqa: E402
-
+mcpat, mcpat_inputs = tool("mcpat"), tool("mcpat_inputs")
 MACHINES = list(mcpat_inputs.OTHER)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import polars as pl
 import pytest
-from conftest import Halfwink
+from conftest import Halfwink, tool
 
 from halfwink import experiment
-from halfwink.library import root
 
 
 def test_costs_are_a_matrix_of_kernels(halfwink: Halfwink) -> None:
@@ -35,11 +32,7 @@ def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
 
 
 def test_kernel_code_is_what_the_chip_world_says() -> None:
-    sys.path.insert(0, str(root() / "tools"))
-    try:
-        import kernel_code  # pyright: ignore[reportMissingImports]
-    finally:
-        sys.path.pop(0)
+    kernel_code = tool("kernel_code")
     # One program of three; `python tools/kernel_code.py --check` computes all.
     assert kernel_code.differences(kernel_code.tables(["apache"])) == []
 
