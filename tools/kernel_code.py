@@ -15,6 +15,8 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import polars as pl
@@ -35,7 +37,7 @@ KINDS = {
 }
 #: Size and ways of each first-level cache of a machine, and other shapes of the simple core's.
 FIRST_LEVEL = {"ev6": ("64KB", 2), "ev4": ("8KB", 1)}
-SHAPES = {"16-kb": ("16KB", 1), "16-kb-2-way": ("16KB", 2)}
+SHAPES = {"l1.16-kb": ("16KB", 1), "l1.16-kb-2-way": ("16KB", 2)}
 #: One shared cache of 3.5 MB whose misses find memory after 25 ns, all alike; no third level.
 BELOW = {
     "l2": 'size = "3584KB"\nways = 7\nlatency_ns = 4.0',
@@ -88,7 +90,7 @@ def nanoseconds(path: Path, program: str, kind: str, shape: tuple[str, int]) -> 
 
 
 def tables(programs: Sequence[str] = PROGRAMS) -> dict[str, dict[str, dict[str, float]]]:
-    """Programs, then shapes of the first level (`ns` for the usual one), then kinds of cores."""
+    """Times by program, key of the file (`ns`, and one for each other shape) and kind of core."""
     with tempfile.TemporaryDirectory(prefix="halfwink-") as folder:
         paths = {name: machine(name, Path(folder)) for name in FIRST_LEVEL}
 
@@ -100,8 +102,8 @@ def tables(programs: Sequence[str] = PROGRAMS) -> dict[str, dict[str, dict[str, 
             program: {
                 "ns": {kind: on(program, kind) for kind in KINDS},
                 **{
-                    label: {kind: on(program, kind, shape) for kind in ("simple", "simple-slow")}
-                    for label, shape in SHAPES.items()
+                    key: {kind: on(program, kind, shape) for kind in ("simple", "simple-slow")}
+                    for key, shape in SHAPES.items()
                 },
             }
             for program in programs
@@ -115,10 +117,9 @@ def lines(found: dict[str, dict[str, dict[str, float]]]) -> list[str]:
         return "{ " + ", ".join(f"{kind} = {ns:.4f}" for kind, ns in values.items()) + " }"
 
     written: list[str] = []
-    for program, shapes in found.items():
+    for program, times in found.items():
         written += [f"[kernel_code.{program}]", 'reference = "complex"']
-        for label, values in shapes.items():
-            written.append(f"{label if label == 'ns' else f'l1.{label}'} = {inline(values)}")
+        written += [f"{key} = {inline(values)}" for key, values in times.items()]
         written.append("")
     return written
 
@@ -127,14 +128,12 @@ def differences(found: dict[str, dict[str, dict[str, float]]]) -> list[str]:
     """Numbers of the file that are not those of the chip world."""
     stated = tomllib.loads(ALPHA.read_text())["kernel_code"]
     wrong: list[str] = []
-    for program, shapes in found.items():
-        for label, values in shapes.items():
-            table = stated[program]["ns"] if label == "ns" else stated[program]["l1"][label]
+    for program, times in found.items():
+        for key, values in times.items():
+            table = reduce(getitem, key.split("."), stated[program])
             for kind, ns in values.items():
                 if abs(table[kind] - ns) > TOLERANCE:
-                    wrong.append(
-                        f"kernel_code.{program}, {label}: {kind} {table[kind]}, now {ns:.4f}"
-                    )
+                    wrong.append(f"kernel_code.{program}.{key}: {kind} {table[kind]}, now {ns:.4f}")
     return wrong
 
 
