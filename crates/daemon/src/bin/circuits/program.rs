@@ -205,10 +205,11 @@ impl Program for Circuits {
     fn stop(&self) -> Result<(), Error> {
         let stopped = {
             let mut state = self.locked();
-            let nodes = state.nodes.take();
-            // Read before: what is on the wires while nodes end is no part of the run.
-            state.last = nodes.as_ref().map_or(state.last.clone(), |nodes| nodes.report(false));
-            nodes.map_or(Ok(()), Nodes::stop)
+            state.nodes.take().map_or(Ok(()), |nodes| {
+                // Read before: what is on the wires while nodes end is no part of the run.
+                state.last = nodes.report(false);
+                nodes.stop()
+            })
         };
         self.log.as_ref().map_or(Ok(()), Log::end)?;
         stopped.map_err(Error::Run)
