@@ -215,7 +215,7 @@ impl<R: BufRead> Reader<R> {
                 self.missing = missing;
                 self.lines = header.continues;
             } else {
-                // What is missing was of the policies before: the new ones lack nothing.
+                // Lines of the policies before are missing; the new ones lack nothing.
                 self.missing = 0;
             }
             return Ok(Some(Record::Header(header)));

@@ -104,7 +104,7 @@ impl Card {
     /// Opens the device, with a queue for each host, and the wire, and starts.
     ///
     /// # Errors
-    /// What is missing or may not be used, in one line.
+    /// Something is missing or may not be used; the line says what.
     pub fn start(config: &HostConfig) -> Result<Card, String> {
         let mut worker = Worker::open(config)?;
         let level = worker.level.clone();

@@ -84,7 +84,7 @@ impl Shaper {
     /// Opens device and wire, and starts.
     ///
     /// # Errors
-    /// What is missing or may not be used, in one line.
+    /// Something is missing or may not be used; the line says what.
     pub fn start(config: &HostConfig) -> Result<Shaper, String> {
         let worker = Worker::open(config)?;
         let (level, mut worker) = (worker.level.clone(), worker);

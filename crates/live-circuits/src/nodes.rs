@@ -74,7 +74,7 @@ impl Nodes {
     /// Starts a switch.
     ///
     /// # Errors
-    /// What is missing or was refused, in one line.
+    /// Something is missing or was refused; the line says what.
     pub fn switch(
         config: &SwitchConfig,
         policy: CircuitsPolicy,
@@ -87,7 +87,7 @@ impl Nodes {
     /// Starts a host with our shaper, and its load if it has one.
     ///
     /// # Errors
-    /// What is missing or was refused, in one line.
+    /// Something is missing or was refused; the line says what.
     pub fn host(config: &HostConfig) -> Result<Nodes, String> {
         let shaper = inside(config.namespace.as_ref(), || Shaper::start(config))?;
         Ok(Nodes { hosts: vec![Sender::Shaper(shaper)], ..Nodes::default() })
@@ -97,7 +97,7 @@ impl Nodes {
     /// they are warm. The calling thread has real-time priority from then on, if the switch has.
     ///
     /// # Errors
-    /// What is missing or was refused, in one line.
+    /// Something is missing or was refused; the line says what.
     pub fn fabric(
         mut self,
         fabric: &FabricConfig,
@@ -125,7 +125,7 @@ impl Nodes {
             }
         }
         self.streams = begin_streams(fabric, hosts)?;
-        // What they begin has its own priority; this thread counts, whatever they do.
+        // Their threads have their own priority; this one counts, whatever they do.
         time::be_punctual(if switch.realtime { COUNT_PRIORITY } else { 0 });
         std::thread::sleep(Duration::from_millis(fabric.warm_up_ms));
         drop(self.report(true));

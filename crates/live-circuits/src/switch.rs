@@ -69,7 +69,7 @@ impl Switch {
     /// Opens the wires and starts.
     ///
     /// # Errors
-    /// Which interface is missing or may not be used, in one line.
+    /// An interface is missing or may not be used; the line says which.
     pub fn start(
         config: &SwitchConfig,
         policy: CircuitsPolicy,

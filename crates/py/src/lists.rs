@@ -35,7 +35,7 @@ pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         dict.set_item("available", t.available.needs.name())?;
         dict.set_item("how", t.available.how)?;
         dict.set_item("is_usual", t.available.is_usual)?;
-        // Those are added to others with a plus, and are not played alone.
+        // Modifiers are added to others with a plus, and are not played alone.
         dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
         dict.set_item("parameters", parameters(py, t.parameters)?)?;
         Ok(dict)
