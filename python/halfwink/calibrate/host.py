@@ -285,14 +285,15 @@ def _pinned(cpu: int) -> Generator[None]:
         os.sched_setaffinity(0, before)
 
 
-def record_programs(folder: Path, names: Sequence[str] = ()) -> None:
+def record_programs(folder: Path) -> None:
     """Records the programs of a folder again, by single steps: workloads/host/make.sh."""
     listed = subprocess.run([str(folder / "programs")], capture_output=True, text=True, check=True)
-    for name in names or listed.stdout.split():
+    for name in listed.stdout.split():
         command = [str(folder / "programs"), name]
         found = native.record_program(name, command, folder / f"{name}.hwt", _MOST)
         sys.stderr.write(f"{name}: {found['instructions']} instructions\n")
 
 
 if __name__ == "__main__":
-    record_programs(Path(sys.argv[1]), sys.argv[2:])
+    for argument in sys.argv[1:]:
+        record_programs(Path(argument))
