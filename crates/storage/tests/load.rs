@@ -565,7 +565,8 @@ fn steps_of_an_io_in_a_format_of_ones_own_are_one_request() {
         let line = |(n, action): (usize, &str)| {
             format!("0.{:09} {action} WS {sector} + 8 [fio]\n", at + n as u64)
         };
-        ["Q", "G", "I", "D", "C"].into_iter().enumerate().map(line).collect()
+        let actions = ["Q", "G", "I", "D", "R", "D", "C"];
+        actions.into_iter().enumerate().map(line).collect()
     };
     let summary = "CPU0 (sda):\n Reads Queued:           2,       8KiB\t Writes Queued: 0, 0KiB\n \
          Read Dispatches:        0,        0KiB\n IO unplugs:             1\n\n\

@@ -164,13 +164,21 @@ fn is_summary(line: &str) -> bool {
 }
 
 /// Returns whether a line of blkparse is a step of an I/O that moves no data: remapped, bounced,
-/// inserted, plugged, split. It may have a kind and sectors, as the steps that move data have.
+/// inserted, plugged, split, queued again. It may have a kind and sectors, as the steps that move
+/// data have.
 fn is_step(line: &str) -> bool {
-    let words = || line.split(|c: char| c.is_whitespace() || c == ',');
+    let words = || {
+        let words = line.split(|c: char| c.is_whitespace() || c == ',');
+        words.filter(|word| !word.is_empty())
+    };
     let is_one_of = |actions: &str, word: &str| word.len() == 1 && actions.contains(word);
+    let moves = words().position(|word| is_one_of("QMFDC", word));
+    let stands = words().any(|word| is_one_of("ABGIPSTUXm", word)) && moves.is_none();
+    // `R` is an action and a kind: an action has a kind behind it, and none that moves data before
+    // it. What follows may be a letter of both, too: `R D` queues a discard again.
+    let again = words().zip(words().skip(1)).position(|(a, b)| a == "R" && kind(b).is_some());
     words().any(|word| word.contains('.') && nanoseconds(word).is_some())
-        && words().any(|word| is_one_of("ABGIPSTUXm", word))
-        && !words().any(|word| is_one_of("QMFDC", word))
+        && (stands || again.is_some_and(|at| moves.is_none_or(|moves| moves > at)))
         && !line.contains("block_")
 }
 
