@@ -210,7 +210,8 @@ impl<'a> Chip<'a> {
         let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let front_end = memories.place(n, FrontEnd::new(task.source, code, n, task.limit));
+            let front_end = FrontEnd::new(task.source, code, n, task.limit);
+            let front_end = memories.place(n, front_end.with_strings(machine.core.strings));
             let mut thread = Thread::new(seen(front_end, options), task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::on(machine, policy(n), n % users);

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use halfwink_trace::{
     Address, Branch, Event, Item, Program, Script, Source, TemplateId, TraceError,
 };
-use halfwink_units::LINE_SHIFT;
+use halfwink_units::{Cycle, LINE_SHIFT};
 
 pub(crate) use crate::by::{By, Coming};
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
+use crate::machine::StringSpec;
 use crate::shared_lines::SharedLines;
+use crate::strings::Strings;
 use crate::translation::{Page, Sizes, Space};
 use crate::uop::{fold, Code, Playable, Uop};
 
@@ -37,6 +39,8 @@ pub(crate) enum Head {
     /// A change to kernel mode, or back out of it, that [`FrontEnd::pass_crossing`] was not asked
     /// about.
     Crossing,
+    /// Dispatch stands for so many cycles, until [`FrontEnd::pass_start`] is called.
+    Starts(Cycle),
     /// The end of the thread.
     End,
 }
@@ -119,6 +123,7 @@ pub(crate) struct FrontEnd {
     fetched: Fetched,
     next: Item,
     fold: Option<u64>,
+    strings: Strings,
     pub(crate) work: WorkCounts,
     pub(crate) units: UnitCounts,
     /// A source that failed ends; this says why.
@@ -163,6 +168,7 @@ impl FrontEnd {
             fetched: Fetched::default(),
             next: Item::End,
             fold: None,
+            strings: Strings::default(),
             work: WorkCounts::default(),
             units: UnitCounts::default(),
             error: None,
@@ -182,6 +188,12 @@ impl FrontEnd {
     /// Stops at changes of privilege from now on.
     pub(crate) fn showing_crossings(mut self) -> FrontEnd {
         self.shows_crossings = true;
+        self
+    }
+
+    /// Moves memory by string instructions like this from now on.
+    pub(crate) fn with_strings(mut self, spec: Option<StringSpec>) -> FrontEnd {
+        self.strings = Strings::on(spec);
         self
     }
 
@@ -268,6 +280,7 @@ impl FrontEnd {
             match self.next {
                 // Asked between blocks only: a limit is passed by less than a block.
                 Item::Run(_) if self.left == 0 => return Head::End,
+                Item::Run(_) if self.strings.owed > 0 => return Head::Starts(self.strings.owed),
                 Item::Run(template) => {
                     let run = self.code.playable[template.0 as usize];
                     if self.shows_crossings && self.privilege != Some(run.kernel) {
@@ -281,9 +294,16 @@ impl FrontEnd {
                     self.addresses.extend_from_slice(addresses);
                     self.look_ahead();
                     self.fetched.next_run(template, run.instrs);
-                    self.count(&run);
-                    self.uop = run.first_uop as usize;
-                    self.end = self.uop + run.uops as usize;
+                    let first = run.first_uop as usize;
+                    let end = first + run.uops as usize;
+                    let repeats = run.starts_repeat && self.fold == Some(run.pc);
+                    let uops = &self.code.uops[first..end];
+                    let joins = self.strings.joins(&run, repeats, uops, &self.addresses);
+                    self.count(&run, repeats, joins);
+                    if joins {
+                        continue;
+                    }
+                    (self.uop, self.end) = (first, end);
                     self.run = Some(run);
                     if self.uop < self.end {
                         return Head::Uop;
@@ -295,18 +315,25 @@ impl FrontEnd {
         }
     }
 
-    fn count(&mut self, run: &Playable) {
-        // Each iteration of a repeated string instruction is a run of its own, but it retires once:
-        // an iteration that follows another of the same address is no further instruction.
-        let repeat = run.starts_repeat && self.fold == Some(run.pc);
+    /// Counts a run. Each iteration of a repeated string instruction is a run of its own, but it
+    /// retires once: one that `repeats` another of the same address is no further instruction, and
+    /// one that `joins` an earlier one is no micro-operation.
+    fn count(&mut self, run: &Playable, repeats: bool, joins: bool) {
         self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);
-        let instrs = u64::from(run.instrs) - u64::from(repeat);
+        let instrs = u64::from(run.instrs) - u64::from(repeats);
         let mode = usize::from(run.kernel);
         self.work.instructions[mode] += instrs;
-        self.work.uops[mode] += u64::from(run.uops);
-        self.units.add(&run.in_unit, mode);
+        if !joins {
+            self.work.uops[mode] += u64::from(run.uops);
+            self.units.add(&run.in_unit, mode);
+        }
         self.kernel_instructions += instrs * u64::from(run.kernel);
         self.left = self.left.saturating_sub(instrs);
+    }
+
+    /// Goes past the start of a string instruction that [`FrontEnd::head`] showed.
+    pub(crate) fn pass_start(&mut self) {
+        self.strings.owed = 0;
     }
 
     /// Goes past the event that [`FrontEnd::head`] showed.
@@ -370,6 +397,7 @@ impl FrontEnd {
             let mut split = FrontEnd::new(Box::new(script), code, self.thread, u64::MAX);
             (split.memory, split.shared) = (self.memory, self.shared.clone());
             split.space = self.space;
+            split.strings = self.strings.anew();
             (split.shows_crossings, split.privilege) = (true, Some(true));
             split
         });

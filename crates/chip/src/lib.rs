@@ -52,6 +52,7 @@ mod second_level;
 mod segregated;
 mod shared_lines;
 mod spread;
+mod strings;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -79,8 +80,9 @@ pub use machine::{
     BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FaultSpec, FetchSpec, FupgSpec, Geometry,
     IdleState, IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind,
     MemorySpec, OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind,
-    PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, Socket, TageSpec, TlbLevelSpec,
-    TlbSpec, TokenSpec, Units, WakeTime, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, Socket, StringSpec, TageSpec,
+    TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeTime, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
+    MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};

@@ -142,6 +142,8 @@ pub(crate) struct Playable {
     pub(crate) starts_repeat: bool,
     /// Address of the repeated string instruction that it ends in, or `u64::MAX`.
     pub(crate) ends_repeat: u64,
+    /// Bytes that an iteration of it moves or fills; 0 if it does neither.
+    pub(crate) moves: u8,
 }
 
 /// Size of a line, in bytes.
@@ -254,6 +256,7 @@ impl Code {
             ends_repeat: last
                 .filter(|i| i.flags.has(InstrFlags::REP))
                 .map_or(u64::MAX, |i| block.pc_of(i)),
+            moves: last.map_or(0, |i| moved_bytes(i, executed.len() - 1, sites)),
         }
     }
 
@@ -398,6 +401,16 @@ fn moves(instr: &Instr) -> u8 {
     } else {
         0
     }
+}
+
+/// Bytes that an iteration of a repeated string instruction moves or fills, where it is number `n`
+/// of a block with these accesses; 0 for one that compares, and for all else.
+fn moved_bytes(instr: &Instr, n: usize, sites: &[Site]) -> u8 {
+    let compares = instr.writes.contains(RegSet::FLAGS);
+    if instr.kind != Kind::String || !instr.flags.has(InstrFlags::REP) || compares {
+        return 0;
+    }
+    sites.iter().find(|site| usize::from(site.instr) == n && site.write).map_or(0, |site| site.size)
 }
 
 /// Returns whether its address has an index.

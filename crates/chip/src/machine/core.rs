@@ -4,9 +4,9 @@ use halfwink_engine::InputError;
 use halfwink_units::Cycle;
 use toml::Spanned;
 
-use super::file::{CoreSection, KindName};
+use super::file::{CoreSection, KindName, StringsSection};
 use super::value::Check;
-use super::{CoreKind, CoreSpec, Latencies, Units, Window, MAX_WINDOW};
+use super::{CoreKind, CoreSpec, Latencies, StringSpec, Units, Window, MAX_WINDOW};
 
 impl Check<'_> {
     pub(super) fn core(&self, section: &CoreSection) -> Result<CoreSpec, InputError> {
@@ -33,7 +33,30 @@ impl Check<'_> {
             },
             index: self.index(section, kind)?,
             busy: self.busy(section, kind)?,
+            strings: section.strings.as_ref().map(|strings| self.strings(strings)).transpose()?,
         })
+    }
+
+    fn strings(&self, section: &Spanned<StringsSection>) -> Result<StringSpec, InputError> {
+        let StringsSection { bytes, start_cycles, short_bytes, short_start_cycles } =
+            *section.get_ref();
+        let message = if !(bytes.is_power_of_two() && (8..=64).contains(&bytes)) {
+            format!("bytes {bytes}, expected 8, 16, 32 or 64")
+        } else if start_cycles > 200 {
+            format!("start_cycles {start_cycles}, expected 0 to 200")
+        } else if short_start_cycles > start_cycles {
+            format!("short_start_cycles {short_start_cycles}, expected 0 to {start_cycles}")
+        } else if short_bytes > 4096 {
+            format!("short_bytes {short_bytes}, expected 0 to 4096")
+        } else {
+            return Ok(StringSpec {
+                bytes,
+                start: start_cycles,
+                short_bytes,
+                short_start: short_start_cycles,
+            });
+        };
+        Err(self.fail(section, message))
     }
 
     fn kind(&self, section: &CoreSection) -> Result<CoreKind, InputError> {

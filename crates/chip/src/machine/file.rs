@@ -77,6 +77,16 @@ pub(super) struct CoreSection {
     pub(super) move_elimination: Option<Spanned<bool>>,
     pub(super) index_cycles: Option<Spanned<Cycle>>,
     pub(super) busy_cycles: Option<Spanned<BusySection>>,
+    pub(super) strings: Option<Spanned<StringsSection>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StringsSection {
+    pub(super) bytes: u64,
+    pub(super) start_cycles: Cycle,
+    pub(super) short_bytes: u64,
+    pub(super) short_start_cycles: Cycle,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]

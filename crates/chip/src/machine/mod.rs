@@ -125,6 +125,21 @@ pub struct CoreSpec {
     pub index: Cycle,
     /// Cycles until a divider takes the next operation: integer, floating point.
     pub busy: [Cycle; 2],
+    /// Fast execution of repeated string instructions; without it each iteration is played.
+    pub strings: Option<StringSpec>,
+}
+
+/// Parameters of repeated string instructions that move or fill memory upward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringSpec {
+    /// Bytes of a load and a store, a power of two: all iterations within so many are one.
+    pub bytes: u64,
+    /// Cycles of dispatch until the first of them is moved.
+    pub start: Cycle,
+    /// Largest number of bytes that begin sooner, if each iteration is of one byte.
+    pub short_bytes: u64,
+    /// Cycles of dispatch until the first of these is moved.
+    pub short_start: Cycle,
 }
 
 /// The two kinds of pipelines.

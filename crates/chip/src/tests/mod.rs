@@ -17,6 +17,7 @@ mod requests;
 mod segregation;
 mod shared;
 mod shared_text;
+mod strings;
 mod translation;
 mod ultrasparc;
 

@@ -33,6 +33,11 @@ impl InOrder {
                 }
                 Step::Again
             }
+            Head::Starts(cycles) => {
+                self.redirect(self.cycle + cycles, Reason::Dependency);
+                self.common.front_end.pass_start();
+                Step::Again
+            }
             Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
                 // Precise: everything before it has its result. Stores need not have written yet,
                 // they have retired into their queue.

@@ -74,6 +74,12 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                     }
                     continue;
                 }
+                Head::Starts(cycles) => {
+                    self.front = Front::Until(now + cycles);
+                    self.front_reason = Reason::Dependency;
+                    self.common.front_end.pass_start();
+                    return false;
+                }
                 Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
                     // Precise: it is taken when everything before it has retired.
                     if !empty {
