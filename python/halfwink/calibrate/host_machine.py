@@ -159,10 +159,33 @@ def _core_values(numbers: _Numbers) -> dict[str, _Value]:
                 min(_whole(numbers[name]), most),
                 numbers.evidence(name),
             )
+    values.update(_string_values(numbers))
     if "branch.return_entries" in numbers:
         name = "branch.return_entries"
         values[name] = (round(numbers[name]), numbers.evidence(name))
     return values
+
+
+def _string_values(numbers: _Numbers) -> dict[str, _Value]:
+    """Costs of repeated string instructions; none where each iteration is one by one."""
+    if "strings.bytes" not in numbers:
+        return {}
+    name = "strings.bytes"
+    # A power of two that is not more than what was measured.
+    power = 1 << int(math.log2(numbers[name]) + 0.1)
+    start = min(_whole(numbers["strings.start"]), 200)
+    return {
+        "core.strings.bytes": (max(8, min(64, power)), numbers.evidence(name)),
+        "core.strings.start_cycles": (start, numbers.evidence("strings.start")),
+        "core.strings.short_bytes": (
+            round(numbers["strings.short_bytes"]),
+            numbers.evidence("strings.short_bytes"),
+        ),
+        "core.strings.short_start_cycles": (
+            min(_whole(numbers["strings.short_start"]), start),
+            numbers.evidence("strings.short_start"),
+        ),
+    }
 
 
 def _translation_values(numbers: _Numbers, base: str) -> dict[str, _Value]:

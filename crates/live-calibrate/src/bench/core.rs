@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::arena::{lines, Arena};
-use crate::code::reg::{R8, RAX, RBP, RBX, RCX, RDX, RSI};
+use crate::code::reg::{R8, RAX, RBP, RBX, RCX, RDI, RDX, RSI};
 use crate::code::{Code, Gpr, Kernel, Sse};
 use crate::fit::Measured;
 use crate::sample::{Bench, Cycles};
@@ -20,6 +20,7 @@ pub(super) fn measure(bench: &mut Bench, host: &mut Host) -> Result<(), Fault> {
     latencies(bench, host, &arena)?;
     dividers(bench, host, &arena)?;
     forwarding(bench, host, &arena)?;
+    strings(bench, host, &arena)?;
     branches(bench, host, &arena)
 }
 
@@ -235,6 +236,65 @@ fn forwarding(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), F
     Ok(())
 }
 
+/// Bytes that are filled by one instruction, from few to a page.
+const FILLED: [u64; 13] = [1, 16, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 3072, 4096];
+
+/// Repeated string instructions: what they take to begin, and what they move then.
+fn strings(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
+    let mut points = Vec::new();
+    let mut last = None;
+    for bytes in FILLED {
+        let mut code = Code::new();
+        code.copy(R8, RSI).set(RAX, 0).top();
+        code.copy(RBX, RDI).copy(RDI, R8).set(RCX, bytes);
+        code.raw(&[0xf3, 0xaa]).copy(RDI, RBX); // rep stosb
+        let found = cycles(bench, code, 1, arena)?;
+        points.push((bytes as f64, found.value));
+        last = Some(found);
+    }
+    if let (Some(found), Some(last)) = (string_costs(&points), last) {
+        let named = [
+            ("strings.bytes", "bytes a cycle", found.bytes),
+            ("strings.start", "cycles", found.start),
+            ("strings.short_bytes", "bytes", found.short_bytes),
+            ("strings.short_start", "cycles", found.short_start),
+        ];
+        for (name, unit, value) in named {
+            host.put(name, unit, Measured { value, ..last });
+        }
+    }
+    let axes = ("bytes filled by one instruction", "cycles");
+    host.curve("strings", axes, points, Vec::new());
+    Ok(())
+}
+
+/// What a curve of times by bytes says of string instructions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct StringCosts {
+    /// Bytes that are moved in a cycle, once it goes on.
+    bytes: f64,
+    /// Cycles before that.
+    start: f64,
+    /// Largest number of bytes that take no longer than the fewest, and what those take.
+    short_bytes: f64,
+    short_start: f64,
+}
+
+/// Reads the costs off times by bytes; `None` where each byte takes about a cycle, so that there
+/// is no other way than one by one.
+fn string_costs(points: &[(f64, f64)]) -> Option<StringCosts> {
+    let time = |bytes: f64| points.iter().find(|p| p.0 == bytes).map(|p| p.1);
+    let (few, many) = (time(1024.0)?, time(4096.0)?);
+    let bytes = 3072.0 / (many - few);
+    if !bytes.is_finite() || bytes < 8.0 {
+        return None;
+    }
+    let low = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+    let short = points.iter().take_while(|p| p.1 < 1.5 * low).last()?;
+    let start = (few - 1024.0 / bytes).max(low);
+    Some(StringCosts { bytes, start, short_bytes: short.0, short_start: low })
+}
+
 /// Branches of an iteration of the random kernel.
 const TOSSES: usize = 16;
 
@@ -301,4 +361,22 @@ fn return_entries(points: &[(f64, f64)]) -> Option<f64> {
     let low = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     let first_high = points.iter().position(|p| p.1 > 1.5 * low)?;
     points.get(first_high.checked_sub(1)?).map(|p| p.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{string_costs, StringCosts};
+
+    #[test]
+    fn costs_of_strings_are_read_off_their_times() {
+        // As a core of 2023 took them: 12 cycles up to 128 bytes, 32 beyond, 64 bytes a cycle.
+        let of = |bytes: f64| if bytes <= 128.0 { 12.0 } else { 32.0 + bytes / 64.0 };
+        let points: Vec<_> = super::FILLED.iter().map(|&n| (n as f64, of(n as f64))).collect();
+        let expected =
+            StringCosts { bytes: 64.0, start: 32.0, short_bytes: 128.0, short_start: 12.0 };
+        assert_eq!(string_costs(&points), Some(expected));
+        // One byte a cycle: there is no faster way.
+        let slow: Vec<_> = super::FILLED.iter().map(|&n| (n as f64, 20.0 + n as f64)).collect();
+        assert_eq!(string_costs(&slow), None);
+    }
 }
