@@ -46,6 +46,10 @@ NUMBERS = {
     "busy.fp_divide": 4.9,
     "branch.mispredicted": 17.2,
     "branch.return_entries": 24.0,
+    "strings.bytes": 117.0,
+    "strings.start": 31.6,
+    "strings.short_bytes": 128.0,
+    "strings.short_start": 10.8,
     "window": 512.0,
     "integer_queue": 97.3,
     "fp_queue": 64.2,
@@ -127,6 +131,12 @@ def test_numbers_come_into_their_places() -> None:
     # What machines of the base leave at what they are by default is put into its section.
     assert (core["fusion"], core["move_elimination"], core["index_cycles"]) == (True, True, 1)
     assert core["busy_cycles"] == {"divide": 6, "fp_divide": 5}
+    assert core["strings"] == {
+        "bytes": 64,
+        "start_cycles": 32,
+        "short_bytes": 128,
+        "short_start_cycles": 11,
+    }
     assert (core["units"]["fp_add"], core["units"]["fp_multiply"]) == (2, 2)
     # The first level is as the base has it, the second is not: 1024 in its 16 ways.
     tlb = spec["tlb"]
@@ -188,7 +198,8 @@ def _patiently(halfwink: Halfwink, *words: str) -> Done:
 
 
 def test_a_machine_is_measured_end_to_end(halfwink: Halfwink, tmp_path: Path) -> None:
-    words = ["calibrate", "host", "--quick", "--max-spread", "100", "--programs", "chacha,count"]
+    words = ["calibrate", "host", "--quick", "--max-spread", "100", "--programs"]
+    words += ["chacha,count,base64"]
     done = _patiently(halfwink, *words, "-o", "host.toml", "--json")
     assert done.status == 0, done.err
     facts = done.json()["facts"]
@@ -196,10 +207,18 @@ def test_a_machine_is_measured_end_to_end(halfwink: Halfwink, tmp_path: Path) ->
     _core.check_machine("host.toml", text)
     assert facts["machine"] == text
     rows = {row["program"]: row for row in done.rows("programs")}
-    assert set(rows) == {"chacha", "count"}
+    assert {name: row["held_out"] for name, row in rows.items()} == {
+        "chacha": False,
+        "count": False,
+        "base64": True,
+    }
     assert all(row["native_ns"] > 0 and row["simulated_ns"] > 0 for row in rows.values())
-    worst = max(abs(row["error_pct"]) for row in rows.values())
+    worst = max(abs(row["error_pct"]) for row in rows.values() if not row["held_out"])
     assert facts["worst_error_pct"] == pytest.approx(worst)
+    held_out = abs(rows["base64"]["error_pct"])
+    assert facts["mean_error_held_out_pct"] == pytest.approx(held_out)
+    assert "of 2 programs: mean" in text
+    assert "of 1 program held out: mean" in text
     # What is true of every machine: nothing is faster than what contains it.
     of = {n["name"]: n["value"] for n in done.rows("numbers")}
     assert of["latency.l1"] < of["latency.l2"] < of["latency.memory"]

@@ -150,13 +150,16 @@ TABLES = {
     "calibrate host": tables(
         "this machine measured, and native beside simulated time of programs",
         part(
-            "machine mean_error_pct worst_error_pct mean_error_huge_pct worst_error_huge_pct",
+            "machine mean_error_pct worst_error_pct mean_error_huge_pct worst_error_huge_pct "
+            "mean_error_held_out_pct worst_error_held_out_pct mean_error_huge_held_out_pct "
+            "worst_error_huge_held_out_pct",
             notes=TEXT.listed(),
         ),
         numbers=part("name value unit spread_pct runs"),
         curves=part("curve place place_unit height height_unit"),
         programs=part(
-            "program instructions native_ns native_huge_ns simulated_ns error_pct error_huge_pct"
+            "program held_out instructions native_ns native_huge_ns simulated_ns error_pct "
+            "error_huge_pct"
         ),
     ),
     "doctor": tables(
