@@ -182,8 +182,10 @@ fn refuse(machine: &Machine, tasks: &[Task], options: &Options<'_>) -> Result<()
     Ok(())
 }
 
-/// Makes changes of privilege visible if calls may be offloaded.
-fn seen(front_end: FrontEnd, options: &Options<'_>) -> FrontEnd {
+/// Moves strings as the machine does, and makes changes of privilege visible if calls may be
+/// offloaded.
+fn seen(front_end: FrontEnd, machine: &Machine, options: &Options<'_>) -> FrontEnd {
+    let front_end = front_end.with_strings(machine.core.strings);
     if options.offload.is_some() {
         front_end.showing_crossings()
     } else {
@@ -210,9 +212,8 @@ impl<'a> Chip<'a> {
         let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let front_end = FrontEnd::new(task.source, code, n, task.limit);
-            let front_end = memories.place(n, front_end.with_strings(machine.core.strings));
-            let mut thread = Thread::new(seen(front_end, options), task.load);
+            let front_end = memories.place(n, FrontEnd::new(task.source, code, n, task.limit));
+            let mut thread = Thread::new(seen(front_end, machine, options), task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::on(machine, policy(n), n % users);
                 os.slice = slice;

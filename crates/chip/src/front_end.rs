@@ -5,13 +5,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use halfwink_trace::{
-    Address, Branch, Event, Item, Program, Script, Source, TemplateId, TraceError,
-};
+use halfwink_trace::{Address, Branch, Event, Item, Program, Script, Source, TraceError};
 use halfwink_units::{Cycle, LINE_SHIFT};
 
 pub(crate) use crate::by::{By, Coming};
 use crate::cpi_stack::UnitCounts;
+use crate::fetched::Fetched;
 use crate::lines::memory_base;
 use crate::machine::StringSpec;
 use crate::shared_lines::SharedLines;
@@ -63,41 +62,6 @@ pub struct WorkCounts {
     pub instructions: [u64; 2],
     /// Number of micro-operations.
     pub uops: [u64; 2],
-}
-
-/// Position of fetch ahead of dispatch.
-#[derive(Clone, Copy, Debug)]
-struct Fetched {
-    /// Runs beyond the one that is being dispatched.
-    runs: usize,
-    /// The run that it is in.
-    template: TemplateId,
-    /// Number of that run's lines.
-    lines: u64,
-    /// Whether that run's branch is fetched, too.
-    branch: bool,
-    /// Instructions of the runs beyond.
-    instructions: u64,
-}
-
-impl Default for Fetched {
-    fn default() -> Fetched {
-        // Of no run yet: through with it.
-        Fetched { runs: 0, template: TemplateId(0), lines: 0, branch: true, instructions: 0 }
-    }
-}
-
-impl Fetched {
-    /// Dispatch goes to the next run, and takes fetch with it if that is not there yet.
-    #[inline]
-    fn next_run(&mut self, template: TemplateId, instructions: u16) {
-        if self.runs == 0 {
-            *self = Fetched { template, branch: false, ..Fetched::default() };
-            return;
-        }
-        self.runs -= 1;
-        self.instructions -= u64::from(instructions);
-    }
 }
 
 /// Vectors of addresses that are kept for use again.

@@ -25,6 +25,7 @@ mod core;
 mod cpi_stack;
 mod engine;
 mod faults;
+mod fetched;
 mod followers;
 mod front_end;
 mod gate;

@@ -23,7 +23,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Creates the state of a thread on cores of this kind; without a kind each iteration is played.
+    /// Creates the state of a thread on such cores; without a kind each iteration is played.
     pub(crate) fn on(spec: Option<StringSpec>) -> Strings {
         Strings { spec, ..Strings::default() }
     }

@@ -268,12 +268,12 @@ fn strings(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Faul
     Ok(())
 }
 
-/// What a curve of times by bytes says of string instructions.
+/// Costs of repeated string instructions, by a curve of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct StringCosts {
     /// Bytes that are moved in a cycle, once it goes on.
     bytes: f64,
-    /// Cycles before that.
+    /// Cycles that it takes to begin.
     start: f64,
     /// Largest number of bytes that take no longer than the fewest, and what those take.
     short_bytes: f64,
