@@ -14,6 +14,17 @@ from halfwink.errors import HalfwinkError
 
 #: Our predictors as modules of ChampSim.
 MODULES = Path(__file__).parent / "champsim"
+#: Lines of its src/vmem.cc, and what they are here.
+CHANGED = (
+    # Pages stay where they were recorded: so do sets, rows and banks.
+    ("champsim::page_number{vaddr}}, ppage_front())", "champsim::page_number{vaddr}}, vaddr)"),
+    # A page table is found by the bits above its index. By the index as well, each entry is a table
+    # of its own, and eight neighbours never share a line.
+    (
+        "pte_table_entry_extent{champsim::address::bits, shamt(level)};",
+        "pte_table_entry_extent{champsim::address::bits, shamt(level + 1)};",
+    ),
+)
 NEEDS = "libfmt-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libbz2-dev liblzma-dev"
 
 
@@ -45,13 +56,13 @@ class Builder:
             archive.extractall(self.folder, filter="data")
         # Its Makefile looks into each of its tests, which need a library more.
         shutil.rmtree(self.folder / "test", ignore_errors=True)
-        # Pages stay where they were recorded: so do sets, rows and banks.
         vmem = self.folder / "src" / "vmem.cc"
-        theirs = "champsim::page_number{vaddr}}, ppage_front())"
         source = vmem.read_text()
-        if source.count(theirs) != 1:
-            raise HalfwinkError(f"{vmem}: expected `{theirs}` once, to keep pages in their places")
-        vmem.write_text(source.replace(theirs, "champsim::page_number{vaddr}}, vaddr)"))
+        for theirs, ours in CHANGED:
+            if source.count(theirs) != 1:
+                raise HalfwinkError(f"{vmem}: expected `{theirs}` once")
+            source = source.replace(theirs, ours)
+        vmem.write_text(source)
         # It takes its libraries from vcpkg; Debian's command line library is headers alone.
         system = self.folder / "vcpkg_installed" / "system"
         (system / "include").mkdir(parents=True)
