@@ -14,7 +14,7 @@ use halfwink_units::{Clock, Time};
 pub use self::options::Options;
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::agent::Agent;
-use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
+use crate::core::{Core, CoreError, CoreInput, Message, Policies, Shared, Thread};
 use crate::engine::Engine;
 use crate::faults::Broken;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
@@ -226,7 +226,7 @@ impl<'a> Chip<'a> {
             let input = CoreInput {
                 thread: Some(thread),
                 shares: options.offload.is_some(),
-                policy: (options.policy)(n),
+                policies: Policies::of(machine, options, n),
                 segregated: options.segregated.as_ref(),
                 followers: follow_core(followers, n),
                 start: task.start,
@@ -235,9 +235,10 @@ impl<'a> Chip<'a> {
             cores.push(Core::new(machine, n, input)?);
         }
         let os_cores = options.offload.map_or(0, |_| machine.os.cores);
+        let os_machine = machine.os_core();
         for n in users..users + os_cores {
-            let vacant = CoreInput::vacant((options.policy)(n), timeline.clone());
-            cores.push(Core::new(&machine.os_core(), n, vacant)?);
+            let vacant = CoreInput::vacant(Policies::of(&os_machine, options, n), timeline.clone());
+            cores.push(Core::new(&os_machine, n, vacant)?);
         }
         let apart = if memories.meet() { 1 } else { users };
         let scheduler = options.offload.map(|_| Scheduler::new(machine, users, apart, wait));

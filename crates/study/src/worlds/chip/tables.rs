@@ -243,6 +243,16 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
         for (counter, values) in tlb_counters(&core.tlb) {
             push(&name, counter, values);
         }
+        // The power of a unit belongs to no side, and stands in the first column.
+        for unit in &core.gated_units {
+            for (counter, count) in [
+                ("gated_ps", unit.gated.0),
+                ("charging_ps", unit.charging.0),
+                ("wakes", unit.wakes),
+            ] {
+                push(&name, &format!("{}.{counter}", unit.name), [count, 0]);
+            }
+        }
         // What went wrong, where something did, is nobody's: it stands in the first column.
         for (counter, count) in core.faults.named().into_iter().filter(|(_, count)| *count > 0) {
             push(&name, counter, [count, 0]);
