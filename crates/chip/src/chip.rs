@@ -191,6 +191,18 @@ fn seen(front_end: FrontEnd, options: &Options<'_>) -> FrontEnd {
     }
 }
 
+/// Creates a core that is set aside for the kernel.
+fn os_core(
+    machine: &Machine,
+    options: &Options<'_>,
+    n: usize,
+    timeline: Option<Timeline>,
+) -> Result<Core, CoreError> {
+    let machine = machine.os_core();
+    let policies = Policies::of(&machine, options, n);
+    Core::new(&machine, n, CoreInput::vacant(policies, timeline))
+}
+
 impl<'a> Chip<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
@@ -235,10 +247,8 @@ impl<'a> Chip<'a> {
             cores.push(Core::new(machine, n, input)?);
         }
         let os_cores = options.offload.map_or(0, |_| machine.os.cores);
-        let os_machine = machine.os_core();
         for n in users..users + os_cores {
-            let vacant = CoreInput::vacant(Policies::of(&os_machine, options, n), timeline.clone());
-            cores.push(Core::new(&os_machine, n, vacant)?);
+            cores.push(os_core(machine, options, n, timeline.clone())?);
         }
         let apart = if memories.meet() { 1 } else { users };
         let scheduler = options.offload.map(|_| Scheduler::new(machine, users, apart, wait));

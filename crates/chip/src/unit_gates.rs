@@ -32,11 +32,11 @@ pub(crate) type Off = [Time; 2];
 pub struct GatedUnit {
     /// Name of the unit, as in the ledger.
     pub name: &'static str,
-    /// Time without supply.
+    /// Time for which its supply was off.
     pub gated: Time,
     /// Time until its supply was stable again, over all wake-ups.
     pub charging: Time,
-    /// Number of wake-ups.
+    /// Number of times that it was woken.
     pub wakes: u64,
 }
 
@@ -78,13 +78,13 @@ struct UnitGate {
 }
 
 impl UnitGates {
-    /// Gates of the units of core `index`, whose work begins at cycle `begin`; none if its machine
-    /// gates no units.
+    /// Creates the gates of the units of core `index`, which begins at a cycle, with a thread or
+    /// `vacant`; none if its machine gates no units.
     pub(crate) fn new(
         machine: &Machine,
         index: usize,
         policies: Vec<GatingPolicy>,
-        begin: Cycle,
+        (begin, vacant): (Cycle, bool),
     ) -> Option<Box<UnitGates>> {
         let places = match machine.fupg.domains {
             UnitDomains::ByUnit => [0, 1, 2, NONE, NONE],
@@ -113,7 +113,7 @@ impl UnitGates {
             places,
             fresh: [begin + shortest; MOST],
             gates: machine.unit_domains().into_iter().zip(policies).map(gate).collect(),
-            core: CoreState::Active,
+            core: if vacant { CoreState::Idle } else { CoreState::Active },
             wait: None,
             late: Time::ZERO,
             late_wakes: 0,
@@ -210,8 +210,8 @@ impl UnitGates {
         self.bring_to(now, false);
     }
 
-    /// Brings the gates to `now`; the policies hear of `all` idle times up to then, or of those that
-    /// are long enough.
+    /// Brings the gates to `now`. The policies hear of `all` idle times up to then, or of those
+    /// that are longer than `shortest`.
     fn bring_to(&mut self, now: Time, all: bool) {
         for (unit, fresh) in self.gates.iter_mut().zip(&mut self.fresh) {
             if !unit.is_idle {
@@ -220,6 +220,7 @@ impl UnitGates {
                 if noticed >= now {
                     continue;
                 }
+                // The next operation looks at the unit, whenever it comes.
                 (unit.is_idle, *fresh) = (true, 0);
                 self.error = self.error.take().or(unit.gate.wait_begins(left, true).err());
             }

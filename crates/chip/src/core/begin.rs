@@ -54,8 +54,7 @@ impl Core {
         common.private.shares = input.shares;
         let first = clock.cycle_at_or_after(input.start);
         common.private.begin(first);
-        common.unit_gates = UnitGates::new(machine, index, input.policies.units, first);
-        let l2_span = clock.time_of(common.private.least_l2_latency());
+        common.unit_gates = UnitGates::new(machine, index, input.policies.units, (first, vacant));
         let report = if reports { machine.wake_up.delay } else { Time::NEVER };
         let shortest_message = clock.time_of(common.private.shortest_request()).min(report);
         let mut pipeline = Pipeline::new(machine.core.kind, common);
@@ -66,10 +65,6 @@ impl Core {
         } else {
             gate.begin(started);
         }
-        let core_state = gate.state();
-        if let Some(gates) = &mut pipeline.common_mut().unit_gates {
-            gates.enter(started, core_state);
-        }
         Ok(Core {
             followers: Followers::begin(followers, started),
             hears_tokens,
@@ -77,7 +72,7 @@ impl Core {
             index,
             clock,
             tokens: machine.tokens,
-            l2_span,
+            l2_span: clock.time_of(pipeline.common().private.least_l2_latency()),
             l3_latency: machine.l3.latency,
             pipeline,
             gate,

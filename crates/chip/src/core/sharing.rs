@@ -142,8 +142,8 @@ impl Core {
         self.check_units()
     }
 
-    /// Its units are in the power state of the core from `at` on, as far as they are not gated by
-    /// themselves.
+    /// Accounts the times of units that are gated by themselves to the power state that the core
+    /// enters at `at`.
     pub(super) fn units_follow(&mut self, at: Time) {
         let state = self.gate.state();
         if let Some(gates) = &mut self.pipeline.common_mut().unit_gates {

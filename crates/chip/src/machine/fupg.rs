@@ -15,7 +15,7 @@ pub struct FupgSpec {
     pub wake_up_energy_pj: f64,
     /// Units that have switches of their own.
     pub domains: UnitDomains,
-    /// Whether a technique gates them.
+    /// True if a technique gates them.
     pub gated: bool,
 }
 
@@ -67,8 +67,8 @@ impl FupgSpec {
 
 impl Machine {
     /// Returns the machine in which the execution units are gated, and nothing else (Strong 2013,
-    /// Sec 2.4): they carry a share of the core's leakage, keep no state, and wake when an operation
-    /// needs them.
+    /// Sec 2.4): they carry a share of the core's leakage, keep no state, and wake when an
+    /// operation needs them.
     #[must_use]
     pub fn with_gated_units(mut self) -> Machine {
         self.fupg.gated = true;
