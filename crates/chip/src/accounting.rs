@@ -12,6 +12,7 @@ use crate::gate_spec::Wakes;
 use crate::machine::{Machine, PackageSleep};
 use crate::package::asleep;
 use crate::uncore::Uncore;
+use crate::unit_energy::{unit_energies, units_power, UnitEnergy};
 
 /// A run whose accounts do not balance.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -49,6 +50,13 @@ impl EnergyParts {
     #[must_use]
     pub fn total(&self) -> Energy {
         self.leakage + self.clock + self.wake_up + self.events
+    }
+
+    fn add(&mut self, other: &EnergyParts) {
+        self.leakage += other.leakage;
+        self.clock += other.clock;
+        self.wake_up += other.wake_up;
+        self.events += other.events;
     }
 }
 
@@ -192,7 +200,9 @@ impl<'a> Accountant<'a> {
         let (gate, _) = core.sleep(self.follower);
         let flushes = flush_energies(core, &machine.power.core.event_pj);
         let events = (&energies[..], &flushes[..]);
-        core_parts(machine, &gate.wakes, &residency(gate), events, self.retention)
+        let residency = residency(gate);
+        let units = unit_energies(machine, core, &residency, self.retention);
+        core_parts(machine, &gate.wakes, &residency, events, &units, self.retention)
     }
 
     /// Posts everything and balances.
@@ -236,7 +246,8 @@ fn wake_energy(machine: &Machine, wakes: &Wakes) -> Energy {
         + deep.map(|(state, n)| machine.rest_wake_energy(state) * n).sum::<Energy>()
 }
 
-/// Returns the power of a core in a state, without events.
+/// Returns the power of a core in a state, without events, and without the units that are gated by
+/// themselves.
 #[must_use]
 pub fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
     if state == CoreState::Unused {
@@ -245,7 +256,10 @@ pub fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Powe
     if let Some(power) = deep_power(machine, state) {
         return power;
     }
-    machine.power.core.in_state(state, &machine.gating, retention)
+    let core = machine.power.core.in_state(state, &machine.gating, retention);
+    let [leakage, clock] = units_power(machine, state, retention);
+    // Each unit is rounded by itself: together they may be a microwatt more.
+    Power(core.0.saturating_sub(leakage.0 + clock.0))
 }
 
 /// Returns the power of a core in an idle state deeper than a stopped clock, if it has this one.
@@ -260,7 +274,8 @@ fn state_leakage(machine: &Machine, state: CoreState, retention: bool) -> Power 
     if let Some(power) = deep_power(machine, state) {
         return power;
     }
-    machine.power.core.leakage(state, &machine.gating, retention)
+    let core = machine.power.core.leakage(state, &machine.gating, retention);
+    Power(core.0.saturating_sub(units_power(machine, state, retention)[0].0))
 }
 
 /// Computes the parts of a core's energy from its own counters.
@@ -269,6 +284,7 @@ fn core_parts(
     wakes: &Wakes,
     residency: &Residency,
     (energies, flushes): (&[CoreEnergy], &[(&str, u64, Energy)]),
+    units: &[UnitEnergy],
     retention: bool,
 ) -> EnergyParts {
     let mut parts = EnergyParts { wake_up: wake_energy(machine, wakes), ..EnergyParts::default() };
@@ -285,6 +301,9 @@ fn core_parts(
     }
     for &(_, count, each) in flushes {
         parts.events += each * count;
+    }
+    for unit in units {
+        parts.add(&unit.parts());
     }
     parts
 }
@@ -306,12 +325,14 @@ fn post_core(
     let energies = core_energies(core, &machine.power.core.event_pj);
     let flushes = flush_energies(core, &machine.power.core.event_pj);
     let residency = &gate.residency;
-    let meter = Meter {
-        time: residency.iter().fold(Time::ZERO, |sum, &time| sum + time),
-        energy: core_parts(machine, &gate.wakes, residency, (&energies, &flushes), retention)
-            .total(),
-    };
-    let id = ledger.component(name, meter);
+    let units = unit_energies(machine, core, residency, retention);
+    let events = (&energies[..], &flushes[..]);
+    let parts = core_parts(machine, &gate.wakes, residency, events, &units, retention);
+    let time = residency.iter().fold(Time::ZERO, |sum, &time| sum + time);
+    let id = ledger.component(name, Meter { time, energy: parts.total() });
+    for unit in &units {
+        unit.post(ledger, id);
+    }
 
     for (cause, time) in split(active, residency[CoreState::Active as usize]) {
         let energy = state_power(machine, CoreState::Active, retention) * time;

@@ -14,7 +14,7 @@ use halfwink_units::{Clock, Time};
 pub use self::options::Options;
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::agent::Agent;
-use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
+use crate::core::{Core, CoreError, CoreInput, Message, Policies, Shared, Thread};
 use crate::engine::Engine;
 use crate::faults::Broken;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
@@ -193,6 +193,18 @@ fn seen(front_end: FrontEnd, machine: &Machine, options: &Options<'_>) -> FrontE
     }
 }
 
+/// Creates a core that is set aside for the kernel.
+fn os_core(
+    machine: &Machine,
+    options: &Options<'_>,
+    n: usize,
+    timeline: Option<Timeline>,
+) -> Result<Core, CoreError> {
+    let machine = machine.os_core();
+    let policies = Policies::of(&machine, options, n);
+    Core::new(&machine, n, CoreInput::vacant(policies, timeline))
+}
+
 impl<'a> Chip<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
@@ -228,7 +240,7 @@ impl<'a> Chip<'a> {
             let input = CoreInput {
                 thread: Some(thread),
                 shares: options.offload.is_some(),
-                policy: (options.policy)(n),
+                policies: Policies::of(machine, options, n),
                 segregated: options.segregated.as_ref(),
                 followers: follow_core(followers, n),
                 start: task.start,
@@ -238,8 +250,7 @@ impl<'a> Chip<'a> {
         }
         let os_cores = options.offload.map_or(0, |_| machine.os.cores);
         for n in users..users + os_cores {
-            let vacant = CoreInput::vacant((options.policy)(n), timeline.clone());
-            cores.push(Core::new(&machine.os_core(), n, vacant)?);
+            cores.push(os_core(machine, options, n, timeline.clone())?);
         }
         let apart = if memories.meet() { 1 } else { users };
         let scheduler = options.offload.map(|_| Scheduler::new(machine, users, apart, wait));

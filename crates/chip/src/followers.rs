@@ -30,8 +30,8 @@ pub struct Follower<'a> {
 /// Runs tasks as [`run`](crate::run) does, once for several techniques: `options` has the one that
 /// paces the run. Each follower gets a result if a run of its own would have been the same to the
 /// picosecond. It gets none if it delays the cores, or resumes them earlier, or its policy requests
-/// an action that is invalid in the core's state. No technique can follow where threads move or a
-/// central controller grants wake-ups.
+/// an action that is invalid in the core's state. No technique can follow where threads move, a
+/// central controller grants wake-ups, or units are gated by themselves.
 ///
 /// # Errors
 ///
@@ -55,6 +55,7 @@ pub fn run_together(
 /// wake-ups is one technique's own.
 pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool {
     let is_alone = options.offload.is_none() && options.segregated.is_none();
+    let is_alone = is_alone && !machine.fupg.gated;
     is_alone && machine.wake_up.controller != WakeUpKind::Central && !machine.faults.any()
 }
 

@@ -2,12 +2,12 @@
 //! operating system may put it into.
 
 use halfwink_engine::{stream, Stream};
-use halfwink_policy::gating::Costs;
-use halfwink_power::CoreState;
+use halfwink_policy::gating::{Costs, Slots};
+use halfwink_power::{CoreState, Gating};
 use halfwink_units::Time;
 
 use crate::losses::Losses;
-use crate::machine::{IdleState, Machine};
+use crate::machine::{FupgSpec, IdleState, Machine, UnitDomain};
 
 /// Wake-ups by what the core wakes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +64,30 @@ impl GateSpec {
             ),
             rests,
             random: draws.then(random),
+        }
+    }
+}
+
+impl GateSpec {
+    /// The properties that the gate of an execution unit needs: it keeps no state, so that nothing
+    /// is saved, restored or lost.
+    pub(crate) fn of_unit(machine: &Machine, unit: UnitDomain) -> GateSpec {
+        let FupgSpec { wake_up_ns, wake_up_energy_pj, .. } = machine.fupg;
+        let energy = Gating {
+            wake_up_energy_pj: wake_up_energy_pj * unit.of_units,
+            ..machine.gating.clone()
+        };
+        GateSpec {
+            costs: Costs {
+                entry: Time::ZERO,
+                break_even: energy.break_even(machine.power.core.leakage_w * unit.share),
+                wake_up: Time::from_ns(wake_up_ns),
+                restore: Time::ZERO,
+                slots: Slots::ANY,
+            },
+            gated: (Losses::default(), Time::ZERO),
+            rests: Vec::new(),
+            random: None,
         }
     }
 }

@@ -60,6 +60,8 @@ mod tests;
 mod timeline;
 mod translation;
 mod uncore;
+mod unit_energy;
+mod unit_gates;
 mod uop;
 mod wake_up;
 mod warm_up;
@@ -82,8 +84,8 @@ pub use machine::{
     IdleState, IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind,
     MemorySpec, OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind,
     PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, Socket, StringSpec, TageSpec,
-    TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeTime, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
-    MAX_WINDOW,
+    TlbLevelSpec, TlbSpec, TokenSpec, UnitDomain, UnitDomains, Units, WakeTime, WakeUpKind,
+    WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -105,3 +107,4 @@ pub use task::Task;
 pub use timeline::Timeline;
 pub use translation::TlbCounts;
 pub use uncore::L3Counts;
+pub use unit_gates::GatedUnit;

@@ -21,6 +21,7 @@ use crate::segregated::SegregationCounts;
 use crate::timeline::Timeline;
 use crate::translation::TlbCounts;
 use crate::uncore::L3Counts;
+use crate::unit_gates::GatedUnit;
 
 /// Results of one core.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct CoreResult {
     pub branches: BranchCounts,
     /// Operations by functional unit.
     pub units: UnitCounts,
+    /// Units that were gated by themselves.
+    pub gated_units: Vec<GatedUnit>,
     /// Number of requests completed.
     pub requests: u64,
     /// Latencies of requests, from arrival (open load) or sending (closed) to the end of the
@@ -99,7 +102,11 @@ pub struct RunResult {
 pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) -> CoreResult {
     let common = core.common();
     let (gate, _) = core.sleep(follower);
+    let gated_units = common.unit_gates.as_ref().map(|gates| gates.results()).unwrap_or_default();
+    let woken: u64 = gated_units.iter().map(|unit| unit.wakes).sum();
+    let (waits, waited) = core.waits_for_units();
     CoreResult {
+        gated_units,
         work: common.front_end.work,
         caches: common.private.counts,
         tlb: common.private.translation.as_ref().map(|t| t.counts).unwrap_or_default(),
@@ -116,10 +123,10 @@ pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) 
         residency: gate.residency,
         energy,
         faults: core.faults(),
-        wakes: gate.wakes.total(),
+        wakes: gate.wakes.total() + woken,
         halts: gate.halts,
-        late_wakes: core.late_wakes,
-        late: core.late,
+        late_wakes: core.late_wakes + waits,
+        late: core.late + waited,
         started: core.started,
         finished: core.finished.unwrap_or(Time::ZERO),
         timeline: gate.timeline.clone(),

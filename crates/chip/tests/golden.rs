@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halfwink_chip::{
-    run, CodeCache, CoreResult, Machine, MapgSpec, Options, OsSpec, RunResult, Task, WakeUpKind,
+    run, CodeCache, CoreResult, Machine, MapgSpec, Options, OsSpec, RunResult, Task, UnitDomains,
+    WakeUpKind,
 };
 use halfwink_engine::{Input, RunControl};
 use halfwink_policy::gating::{
@@ -66,7 +67,7 @@ fn gating(machine: &Machine, technique: &str, core: usize) -> GatingPolicy {
         "mapg-counter" => Box::new(MapgCounter::new(costs, mapg(machine))),
         "tap" => Box::new(Tap::new(costs, machine.token_entries())),
         "oracle" => Box::new(Oracle::new(costs)),
-        "fupg" => Box::new(Fupg::new(costs, FUPG)),
+        "fupg" => Box::new(Fupg::new(FUPG)),
         other => panic!("no technique {other}"),
     }
 }
@@ -194,6 +195,9 @@ fn gating_gives_what_is_on_record() {
         }
         let fupg = machine.clone().with_gated_units();
         out += &line(&format!("{kind} gcc fupg"), &gated(&fupg, "fupg", &["gcc"]));
+        let mut one = fupg;
+        one.fupg.domains = UnitDomains::One;
+        out += &line(&format!("{kind} gcc fupg, one domain"), &gated(&one, "fupg", &["gcc"]));
         let slow = machine.clone().at_frequency(0.6);
         out += &line(&format!("{kind} nginx at 0.6"), &gated(&slow, "always-on", &["nginx"]));
     }

@@ -180,7 +180,7 @@ pub fn run(bytes: &[u8]) {
         &|| Box::new(CpuIdle::<MenuCore>::new(idle_states())),
         &|| Box::new(CpuIdle::<TeoCore>::new(idle_states())),
         &|| Box::new(CpuIdle::<LadderCore>::new(idle_states())),
-        &|| Box::new(Fupg::new(COSTS, fupg)),
+        &|| Box::new(Fupg::new(fupg)),
         &|| {
             let (tap, mapg) = (Tap::new(COSTS, 4), MapgCounter::new(COSTS, mapg));
             Box::new(Switching::new(COSTS, switching, tap, mapg))

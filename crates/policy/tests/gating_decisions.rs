@@ -338,52 +338,74 @@ fn a_recorded_log_replays_to_the_same_actions() {
 
 const FUPG: FupgParameters =
     FupgParameters { idle: Time(5_000), window: Time::ns(10_000), budget: Time::ns(200) };
-const UNITS: Costs = Costs {
-    entry: Time::ZERO,
-    break_even: Time(17_000),
-    wake_up: Time(6_400),
-    restore: Time::ZERO,
-    slots: Slots::ANY,
-};
-
-/// A stall of `length` in a world whose units wake in 6.4 ns: late by that if they were gated.
-fn unit_stall(start: f64, length: f64) -> Vec<(Time, Event)> {
-    let answer = start + length;
-    let mut events =
-        vec![(ns(start), Event::StallBegin), (ns(answer), Event::Response { line: A })];
-    let late = if length > 5.0 { 6.4 } else { 0.0 };
-    if late > 0.0 {
-        events.push((ns(answer + late), Event::Awake));
+/// A unit that is idle for a while in a world whose units wake in 6.4 ns: the operation that needs
+/// it waits for that long if it was gated.
+fn unit_idle(start: f64, length: f64) -> Vec<(Time, Event)> {
+    let needed = start + length;
+    let began = ns(start);
+    let mut events = vec![(began, Event::IdleBegin), (ns(needed), Event::IdleEnd { began })];
+    if length > 5.0 {
+        events.extend(wait_for_unit(needed));
+        events.push((ns(needed + 6.4), Event::Awake));
     }
-    events.push((ns(answer + late), Event::StallEnd { began: ns(start) }));
     events
 }
 
+fn wait_for_unit(start: f64) -> [(Time, Event); 2] {
+    [(ns(start), Event::StallBegin), (ns(start + 6.4), Event::StallEnd { began: ns(start) })]
+}
+
 #[test]
-fn fupg_gates_after_5_ns_and_wakes_on_use() {
-    let events = [unit_stall(100.0, 4.9), unit_stall(200.0, 60.0)].concat();
-    // Awake and the end of the stall fall together: the timer of the one is undone by the other.
-    insta::assert_snapshot!(decisions(&mut Fupg::new(UNITS, FUPG), events), @r"
+fn fupg_gates_a_unit_after_5_ns_and_wakes_it_on_use() {
+    let events = [unit_idle(100.0, 4.9), unit_idle(200.0, 60.0), unit_idle(266.4, 3.0)].concat();
+    insta::assert_snapshot!(decisions(&mut Fupg::new(FUPG), events), @r"
       205.00 Gate
       260.00 Wake
     ");
 }
 
+/// Times of gating.
+fn gates(text: &str) -> Vec<f64> {
+    let gates = text.lines().filter_map(|line| line.trim().strip_suffix(" Gate"));
+    gates.map(|at| at.trim().parse().unwrap()).collect()
+}
+
 #[test]
 fn fupg_stops_when_the_window_has_lost_2_per_cent() {
-    // 6.4 ns each: the 32nd stall crosses 200 ns; nothing is gated until the window ends at 10 us.
-    let stalls = (0..60u32).map(|n| unit_stall(f64::from(n) * 200.0 + 50.0, 60.0));
-    let mut policy = Fupg::new(UNITS, FUPG);
-    let text = decisions(&mut policy, stalls.flatten().collect());
-    let gates: Vec<f64> = text
-        .lines()
-        .filter_map(|line| line.trim().strip_suffix(" Gate"))
-        .map(|at| at.trim().parse().unwrap())
-        .collect();
-    assert_eq!(gates.iter().filter(|&&at| at < 10_000.0).count(), 32);
+    // 6.4 ns each: the 32nd wait crosses 200 ns. The unit that is idle at the end of the window is
+    // gated then.
+    let idle = |n: u32| {
+        let start = f64::from(n) * 200.0 + 50.0;
+        let began = ns(start);
+        match n {
+            32..=48 => {
+                vec![(began, Event::IdleBegin), (ns(start + 60.0), Event::IdleEnd { began })]
+            }
+            49 => unit_idle(start, 180.0),
+            _ => unit_idle(start, 60.0),
+        }
+    };
+    let text = decisions(&mut Fupg::new(FUPG), (0..60).flat_map(idle).collect());
+    let gates = gates(&text);
     assert_eq!(gates[31], 31.0 * 200.0 + 55.0);
-    assert_eq!(gates[32], 50.0 * 200.0 + 55.0);
-    assert_eq!(gates.len(), 32 + 10);
+    assert_eq!(gates[32], 10_000.0);
+    assert_eq!(gates.len(), 32 + 11);
+}
+
+#[test]
+fn fupg_counts_waits_for_other_units_of_its_core() {
+    // 40 waits for another unit bar this one until the window ends, but do not wake it.
+    let others = (0..40u32).flat_map(|n| wait_for_unit(f64::from(n) * 100.0 + 50.0));
+    let gated = [(ns(10.0), Event::IdleBegin)].into_iter().chain(others);
+    let late = [(ns(5_000.0), Event::IdleEnd { began: ns(10.0) })];
+    let events = gated.chain(late).chain([(ns(5_006.4), Event::Awake)]);
+    let events = events.chain([(ns(6_000.0), Event::IdleBegin)]);
+    let events = events.chain([(ns(10_100.0), Event::StallBegin)]).collect();
+    insta::assert_snapshot!(decisions(&mut Fupg::new(FUPG), events), @r"
+       15.00 Gate
+     5000.00 Wake
+    10000.00 Gate
+    ");
 }
 
 #[test]

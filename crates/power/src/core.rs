@@ -110,10 +110,6 @@ pub struct CorePower {
     pub clock_w: f64,
     /// Clock power while it waits for memory with its clock on, in watts.
     pub stalled_clock_w: f64,
-    /// Clock of what stays on in a core of which only a part is gated, in watts. Not in files:
-    /// `Machine::with_gated_units` works it out.
-    #[serde(skip)]
-    pub gated_clock_w: f64,
     /// Energy of each event.
     pub event_pj: CoreEvents,
 }
@@ -167,7 +163,6 @@ impl CorePower {
             CoreState::Idle | CoreState::Gating | CoreState::Charging | CoreState::Restoring => {
                 [leakage, 0.0]
             }
-            CoreState::Gated => [gated, self.gated_clock_w],
             // The machine's table of idle states has their power, not the gating circuit.
             CoreState::Deep1
             | CoreState::Deep2
@@ -175,7 +170,7 @@ impl CorePower {
             | CoreState::Deep4
             | CoreState::Deep5
             | CoreState::Deep6 => [leakage, 0.0],
-            CoreState::Unused => [gated, 0.0],
+            CoreState::Gated | CoreState::Unused => [gated, 0.0],
         }
     }
 }
@@ -191,7 +186,6 @@ impl CorePower {
             leakage_w: self.leakage_w * square,
             clock_w: self.clock_w * square * frequency,
             stalled_clock_w: self.stalled_clock_w * square * frequency,
-            gated_clock_w: self.gated_clock_w * square * frequency,
             event_pj: CoreEvents {
                 uop: event.uop * square,
                 alu: event.alu * square,

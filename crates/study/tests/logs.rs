@@ -172,6 +172,8 @@ fn chip_logs_replay_without_difference() {
     for technique in ["tap", "mapg-counter", "oracle", "tap-or-mapg"] {
         proves(&job(["chip", "nginx", "ev6-1", technique], &short), &["gating"]);
     }
+    let report = proves(&job(["chip", "nginx*2", "ev6-2", "fupg"], &short), &["gating"]);
+    assert_eq!(report.policies, 6, "three units of each core");
     let report =
         proves(&job(["chip", "nginx*3", "ev6-4", "tap+central-wake-up"], &short), &["wake-up"]);
     assert_eq!(report.policies, 4, "three cores and their controller");

@@ -9,7 +9,8 @@ use crate::segregated::Segregated;
 
 /// Options of a run.
 pub struct Options<'a> {
-    /// Makes the gating policy of each core; OS cores come behind the others.
+    /// Makes the gating policy of each core; OS cores come behind the others. Where units are gated
+    /// in place of cores, it makes that of each unit: the units of a core follow one another.
     pub policy: &'a dyn Fn(usize) -> GatingPolicy,
     /// Makes the policy that decides where kernel entries of a task run. Without one they run where
     /// they are, and the machine needs no OS cores.

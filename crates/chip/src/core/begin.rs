@@ -16,6 +16,7 @@ use crate::gate_spec::GateSpec;
 use crate::machine::{Machine, WakeUpKind};
 use crate::os_cores::{Calls, Departure};
 use crate::timeline::Timeline;
+use crate::unit_gates::UnitGates;
 
 /// The gate of the technique that paces the run, and those of the ones that follow.
 fn gates(
@@ -46,14 +47,14 @@ impl Core {
         let reports = machine.wake_up.controller == WakeUpKind::Central;
         let vacant = input.thread.is_none();
         let (mut gate, followers) =
-            gates(machine, index, reports, input.policy, input.followers, input.timeline);
+            gates(machine, index, reports, input.policies.core, input.followers, input.timeline);
         let thread = input.thread.unwrap_or_else(Thread::none);
         let hears_tokens = [&gate].into_iter().chain(&followers).any(|gate| gate.hears.is_some());
         let mut common = Common::new(machine, index, thread, hears_tokens, input.segregated);
         common.private.shares = input.shares;
         let first = clock.cycle_at_or_after(input.start);
         common.private.begin(first);
-        let l2_span = clock.time_of(common.private.least_l2_latency());
+        common.unit_gates = UnitGates::new(machine, index, input.policies.units, (first, vacant));
         let report = if reports { machine.wake_up.delay } else { Time::NEVER };
         let shortest_message = clock.time_of(common.private.shortest_request()).min(report);
         let mut pipeline = Pipeline::new(machine.core.kind, common);
@@ -71,7 +72,7 @@ impl Core {
             index,
             clock,
             tokens: machine.tokens,
-            l2_span,
+            l2_span: clock.time_of(pipeline.common().private.least_l2_latency()),
             l3_latency: machine.l3.latency,
             pipeline,
             gate,

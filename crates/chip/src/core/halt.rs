@@ -21,10 +21,12 @@ impl Core {
         self.phase = Phase::Halted { wake_at, woken: false };
         if self.looks_again && wake_at <= now {
             self.gate.passes_over(now).map_err(|e| self.policy_error(e))?;
+            self.units_follow(now);
             self.followers.pass_over(now);
             return Ok(true);
         }
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        self.units_follow(now);
         self.followers.wait_begins(now, true);
         self.look_at_caches(now);
         Ok(true)

@@ -83,6 +83,12 @@ impl Core {
         self.met.counts(self.gate.faults())
     }
 
+    /// Returns how often operations needed a gated unit, and how long they waited.
+    pub(crate) fn waits_for_units(&self) -> (u64, Time) {
+        let gates = self.common().unit_gates.as_ref();
+        gates.map_or((0, Time::ZERO), |gates| (gates.late_wakes, gates.late))
+    }
+
     /// Returns the sleep under its own policy, or under that of a follower that has not diverged.
     pub(crate) fn sleep(&self, follower: Option<usize>) -> (&Gate, &Waited) {
         match follower {

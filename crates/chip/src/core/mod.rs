@@ -35,7 +35,7 @@ pub(crate) use followers::Followers;
 use followers::{End, EndCause};
 use inbox::Inbox;
 pub(crate) use inbox::Message;
-pub(crate) use input::{CoreInput, FollowerInput};
+pub(crate) use input::{CoreInput, FollowerInput, Policies};
 use kind::Pipeline;
 use pipeline::{Common, Pause, Stall};
 use preheat::Preheat;
@@ -289,6 +289,7 @@ impl Core {
             if stop == Time::NEVER { Cycle::MAX } else { self.clock.cycle_at_or_after(stop) };
         let pause = self.pipeline.run(until);
         self.collect(shared)?;
+        self.check_units()?;
         let now = self.clock.time_of(self.pipeline.cycle());
         self.local = self.local.max(now);
         match pause {
@@ -306,6 +307,7 @@ impl Core {
                 self.phase = Phase::Stalled { stall, movable: None };
                 let since = self.clock.time_of(stall.since);
                 self.gate.wait_begins(since, false).map_err(|e| self.policy_error(e))?;
+                self.units_follow(since);
                 self.followers.wait_begins(since, false);
             }
             Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
@@ -319,6 +321,7 @@ impl Core {
                 self.running_cycles += cycle - self.running_from;
                 let at = self.clock.time_of(cycle);
                 self.gate.finish(at).map_err(|e| self.policy_error(e))?;
+                self.units_follow(at);
                 self.followers.finish(at);
                 self.finished = Some(at);
                 self.phase = Phase::Finished;
@@ -517,6 +520,7 @@ impl Core {
             self.memory_stalls.record(span);
         }
         let spent = self.gate.run(edge);
+        self.units_follow(edge);
         let (kernel, reason) = (stall.kernel, stall.on.reason(by));
         self.waited.post(spent, kernel, reason);
         self.resume(cycle);
@@ -565,6 +569,7 @@ impl Core {
             let cycle = self.clock.cycle_at_or_after(at);
             let edge = self.clock.time_of(cycle);
             let spent = self.gate.run(edge);
+            self.units_follow(edge);
             self.waited.post_idle(spent, self.away);
             let end = End { at, edge, cause: EndCause::Halt };
             if is_interrupt {

@@ -19,6 +19,7 @@ use crate::os_cores::Crossed;
 use crate::private::Private;
 use crate::segregated::Segregated;
 use crate::uncore::{AnsweredBy, Level};
+use crate::unit_gates::UnitGates;
 use crate::uop::{Op, Uop, OPS};
 
 /// Reason why a pipeline returns control.
@@ -90,7 +91,9 @@ pub(crate) struct Common {
     pub(crate) private: Private,
     pub(crate) predictor: Predictor,
     pub(crate) active: ActiveCycles,
-    latencies: [Cycle; OPS],
+    /// Gates of its units, where these are gated by themselves.
+    pub(crate) unit_gates: Option<Box<UnitGates>>,
+    pub(super) latencies: [Cycle; OPS],
     /// Cycles until the front end turns at a branch that it did not know of.
     pub(crate) redirect: Cycle,
     pub(crate) marks: Vec<Mark>,
@@ -127,6 +130,7 @@ impl Common {
             private: Private::new(machine, core, hears_tokens, segregated),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
+            unit_gates: None,
             latencies: latencies(&machine.core),
             redirect: machine.branch.btb.map_or(0, |btb| btb.redirect),
             marks: Vec::new(),

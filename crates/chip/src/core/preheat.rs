@@ -131,6 +131,7 @@ impl Core {
         self.running_cycles += cycles;
         if now < arrival {
             self.gate.rest(now);
+            self.units_follow(now);
             self.phase = Phase::Resting { until: arrival };
         } else {
             self.resume(cycle);
@@ -147,6 +148,7 @@ impl Core {
         let edge = self.clock.time_of(cycle);
         self.local = self.local.max(until);
         let spent = self.gate.run(edge);
+        self.units_follow(edge);
         self.waited.post_idle(spent, false);
         self.resume(cycle);
         true

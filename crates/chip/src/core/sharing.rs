@@ -1,11 +1,10 @@
 //! Cores that give threads to each other and hold the same lines.
 
-use halfwink_policy::gating::GatingPolicy;
 use halfwink_trace::LoadKind;
 use halfwink_units::{Cycle, Time};
 
 use super::pipeline::Common;
-use super::{Core, CoreError, CoreInput, Phase, Thread, ThreadContext};
+use super::{Core, CoreError, CoreInput, Phase, Policies, Thread, ThreadContext};
 use crate::cpi_stack::Reason;
 use crate::front_end::FrontEnd;
 use crate::os_cores::{add_calls, Departure};
@@ -23,12 +22,12 @@ pub(crate) struct Shared {
 
 impl<'a> CoreInput<'a> {
     /// Returns the input of a core for other cores' threads, from the beginning of time.
-    pub(crate) fn vacant(policy: GatingPolicy, timeline: Option<Timeline>) -> CoreInput<'a> {
+    pub(crate) fn vacant(policies: Policies, timeline: Option<Timeline>) -> CoreInput<'a> {
         let (followers, start) = (Vec::new(), Time::ZERO);
         CoreInput {
             thread: None,
             shares: true,
-            policy,
+            policies,
             segregated: None,
             followers,
             start,
@@ -57,6 +56,7 @@ impl Core {
         self.departure = Some((now, why));
         self.phase = Phase::Vacant;
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        self.units_follow(now);
         self.look_at_caches(now);
         Ok(false)
     }
@@ -122,6 +122,7 @@ impl Core {
             | Phase::Vacant
             | Phase::Finished => {}
         }
+        self.units_follow(until);
         if !matches!(self.phase, Phase::Vacant) {
             return Ok(());
         }
@@ -136,8 +137,25 @@ impl Core {
             self.phase = Phase::Finished;
         }
         self.gate.close(end);
+        self.units_follow(end);
         self.followers.close(end);
-        Ok(())
+        self.check_units()
+    }
+
+    /// Accounts the times of units that are gated by themselves to the power state that the core
+    /// enters at `at`.
+    pub(super) fn units_follow(&mut self, at: Time) {
+        let state = self.gate.state();
+        if let Some(gates) = &mut self.pipeline.common_mut().unit_gates {
+            gates.enter(at, state);
+        }
+    }
+
+    /// Fails if the policy of a unit requested an action that is invalid in the unit's state.
+    pub(super) fn check_units(&mut self) -> Result<(), CoreError> {
+        let gates = self.pipeline.common_mut().unit_gates.as_mut();
+        let error = gates.and_then(|gates| gates.take_error());
+        error.map_or(Ok(()), |error| Err(self.policy_error(error)))
     }
 
     /// Another core asks for a line: what is found of it here. This core has come exactly as far.

@@ -196,6 +196,8 @@ impl Check<'_> {
             core_share: file.core_share,
             wake_up_ns: file.wake_up_ns,
             wake_up_energy_pj: file.wake_up_energy_pj,
+            domains: file.domains,
+            gated: false,
         })
     }
 

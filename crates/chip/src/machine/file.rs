@@ -10,7 +10,9 @@ use super::branch::{BranchSection, FetchSection};
 use super::faults::FaultsSection;
 use super::prefetch::PrefetchSection;
 use super::translation::TlbSection;
-use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
+use super::{
+    DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, UnitDomains, Units, WakeUpKind,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,6 +166,8 @@ pub(super) struct FupgSection {
     pub(super) core_share: f64,
     pub(super) wake_up_ns: f64,
     pub(super) wake_up_energy_pj: f64,
+    #[serde(default)]
+    pub(super) domains: UnitDomains,
 }
 
 #[derive(Clone, Deserialize)]

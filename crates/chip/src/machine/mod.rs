@@ -10,6 +10,7 @@ mod core;
 mod facts;
 mod faults;
 mod file;
+mod fupg;
 mod idle;
 mod memory;
 mod power;
@@ -32,6 +33,7 @@ pub use branch::{
     BranchSpec, BtbSpec, FetchSpec, IndirectSpec, PerceptronSpec, PredictorKind, TageSpec,
 };
 pub use faults::FaultSpec;
+pub use fupg::{FupgSpec, UnitDomain, UnitDomains};
 pub use idle::{IdleState, PackageSleep, PackageSpec, WakeTime};
 pub use memory::{MemoryKind, MemorySpec};
 pub use prefetch::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
@@ -295,17 +297,6 @@ pub struct TokenSpec {
     pub eta: Time,
 }
 
-/// Gating of the execution units (Strong 2013, Sec 2.4).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FupgSpec {
-    /// The units' share of the core's leakage (0..=1).
-    pub core_share: f64,
-    /// Time from closing the units' switches until they work, in nanoseconds.
-    pub wake_up_ns: f64,
-    /// Energy to charge them, in picojoules.
-    pub wake_up_energy_pj: f64,
-}
-
 /// Latencies that a counter-based gating controller goes by (Strong 2013, Sec 2.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapgSpec {
@@ -479,29 +470,6 @@ impl Machine {
         self
     }
 
-    /// Returns the machine in which only the execution units can be gated (Strong 2013, Sec 2.4):
-    /// they carry a share of the core's leakage, keep no state, and wake by themselves.
-    #[must_use]
-    pub fn with_gated_units(mut self) -> Machine {
-        let share = self.fupg.core_share;
-        // While the units are off, the clock of what stays on still runs.
-        self.power.core.gated_clock_w = self.power.core.stalled_clock_w * (1.0 - share);
-        self.gating = Gating {
-            entry_cycles: 0,
-            wake_up_ns: self.fupg.wake_up_ns,
-            control_cycles: 0,
-            refill_cycles: 0,
-            wake_up_energy_pj: self.fupg.wake_up_energy_pj,
-            leakage_reduction: share * self.gating.leakage_reduction,
-            retention_overhead: 0.0,
-            // The caches stay on.
-            loses: Vec::new(),
-            loses_after_us: 0.0,
-        };
-        self.wake_up.controller = WakeUpKind::Fixed;
-        self
-    }
-
     /// Returns the machine whose cores stop their clock at once whenever they wait for memory, and
     /// lose no time by it: clock gating alone, with the supply on.
     #[must_use]
@@ -546,6 +514,7 @@ impl Machine {
             memory: self.memory.clone(),
             tokens: self.tokens,
             faults: self.faults,
+            fupg: FupgSpec { gated: self.fupg.gated, ..own.fupg },
             os: OsSpec { kind: None, ..self.os.clone() },
             power: PowerSpec { core: own.power.core, ..self.power.clone() },
             wake_up,

@@ -30,7 +30,6 @@ impl Check<'_> {
                 "stalled_clock_w",
                 "the clock takes in the state `stalled`",
             )?,
-            gated_clock_w: 0.0,
             event_pj: file.event_pj.get_ref().clone(),
         };
         if core.leakage_w == 0.0 {

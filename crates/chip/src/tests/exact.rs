@@ -15,12 +15,13 @@ pub(super) fn fingerprint(result: &RunResult) -> String {
     for core in &result.cores {
         let branches = core.branches;
         text += &format!(
-            "{:?} {:?} {:?} {:?} {branches:?} {:?} {:?} {} {} {:?} {:?}\n",
+            "{:?} {:?} {:?} {:?} {branches:?} {:?} {:?} {:?} {} {} {:?} {:?}\n",
             core.work,
             core.caches,
             core.tlb,
             core.prefetch,
             core.residency,
+            core.gated_units,
             core.stalls.total(),
             core.wakes,
             core.late_wakes,

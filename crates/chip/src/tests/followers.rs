@@ -74,7 +74,7 @@ fn followers<'t>(
 
 /// The techniques, this one first.
 fn led_by(first: usize) -> Vec<&'static str> {
-    let (before, behind) = TECHNIQUES.split_at(first);
+    let (before, behind) = TECHNIQUES[..GATES_CORES].split_at(first);
     [behind, before].concat()
 }
 
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn a_follower_has_what_a_run_of_its_own_has(
         recipes in prop::collection::vec(any_recipe(), 1..4),
-        first in 0..TECHNIQUES.len(),
+        first in 0..GATES_CORES,
         kind in 0..2usize,
         slots in any::<bool>(),
     ) {
@@ -123,7 +123,8 @@ fn generated(kernel: Kernel, halts: bool) -> Vec<Task> {
 fn without_halts_tap_and_the_techniques_for_idle_cores_follow() {
     for kind in KINDS {
         let machine = simple(kind);
-        let there = followers(&machine, &TECHNIQUES, || generated(Kernel::Mixed, false));
+        let there =
+            followers(&machine, &TECHNIQUES[..GATES_CORES], || generated(Kernel::Mixed, false));
         for technique in ["idle-gate", "idle-adaptive", "tap", "oracle"] {
             assert!(there.contains(&technique), "{kind}: {technique} parted: {there:?}");
         }

@@ -109,16 +109,6 @@ fn what_a_core_spends_is_told_apart_by_leakage_clock_and_wake_ups() {
     assert_eq!((on.leakage, on.clock, on.wake_up), (nj(45.0), nj(2.0 * 0.5 + 4.3), Energy(0)));
     assert_eq!((tap.leakage, tap.clock), (nj(24.0 + 21.0 * 0.0225), nj(2.0 * 0.5 + 1.4)));
     assert_eq!((tap.wake_up, tap.events), (nj(1.955), on.events));
-    // Units that are gated alone leave the clock of the other half on.
-    let mut writer = Writer::new();
-    let block = writer.block(&[load(1, 2), alu(3, &[1])]);
-    let (mut script, lines) = writer.script();
-    script.run(block, vec![at(COLD)]);
-    let machine = simple("in-order").with_gated_units();
-    let units = parts(&run(&machine, "fupg", vec![task(script, warm(&lines, &[]))]));
-    // Active 2 ns, stalled 5, gated 38, charging 6.
-    assert_eq!(units.clock, nj(2.0 * 0.5 + 5.0 * 0.1 + 38.0 * 0.05));
-    assert_eq!(units.leakage, nj(13.0) + Energy::from_pj(38e3 * (1.0 - 0.5 * 0.9775)));
 }
 
 #[test]
@@ -141,8 +131,7 @@ fn a_gated_clock_saves_the_clock_of_stalls_and_no_time_nor_leakage() {
 
 #[test]
 fn an_l3_hit_is_never_gated() {
-    // Functional-unit gating knows nothing of levels.
-    for technique in TECHNIQUES.into_iter().filter(|t| *t != "fupg") {
+    for technique in &TECHNIQUES[..GATES_CORES] {
         let mut writer = Writer::new();
         let block = writer.block(&[load(1, 2), alu(3, &[1])]);
         let (mut script, lines) = writer.script();
@@ -155,36 +144,6 @@ fn an_l3_hit_is_never_gated() {
         let result = run(&machine, technique, vec![task(script, warm(&lines, &data))]);
         assert_eq!((ns(&result), result.cores[0].wakes), (16, 0), "{technique}");
     }
-}
-
-#[test]
-fn the_execution_units_wait_5_ns_and_wake_late() {
-    let machine = simple("in-order").with_gated_units();
-    let mut writer = Writer::new();
-    let block = writer.block(&[load(1, 2), alu(3, &[1])]);
-    let (mut script, lines) = writer.script();
-    script.run(block, vec![at(COLD)]);
-    let result = run(&machine, "fupg", vec![task(script, warm(&lines, &[]))]);
-    // Nothing is saved or restored: off at once, 6 ns to wake when the response has come.
-    assert_eq!(
-        spans(&result),
-        [
-            ("active", 0, 1),
-            ("stalled", 1, 6),
-            ("gated", 6, 44),
-            ("charging", 44, 50),
-            ("active", 50, 51),
-        ]
-    );
-    // Cores without work stay gated whole.
-    let unused = |r: &RunResult| r.books.energy_where(|name| name == "core3");
-    let plain = run(&simple("in-order"), "always-on", vec![task(chase(), Arc::default())]);
-    let units = run(&machine, "fupg", vec![task(chase(), Arc::default())]);
-    let per_ns = |r: &RunResult| unused(r).as_j() / r.duration.as_s();
-    assert!((per_ns(&plain) - per_ns(&units)).abs() < 1e-9);
-    // Half of the core's leakage, 97.75 % of it; the clock of the other half runs on.
-    assert!((machine.gating.leakage_reduction - 0.5 * 0.9775).abs() < 1e-12);
-    assert_eq!(machine.power.core.gated_clock_w, 0.05);
 }
 
 #[test]

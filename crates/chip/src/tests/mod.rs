@@ -20,6 +20,7 @@ mod shared_text;
 mod strings;
 mod translation;
 mod ultrasparc;
+mod units;
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ use halfwink_trace::{
 use halfwink_units::{LineAddr, PhysAddr, Time, VirtAddr};
 
 use crate::chip::Chip;
-use crate::{ChipError, CodeCache, Machine, MapgSpec, Options, RunResult, Task};
+use crate::{ChipError, CodeCache, Machine, MapgSpec, Options, RunResult, Task, UnitDomains};
 
 /// A machine whose times are easy to add up: 1 GHz, so that a cycle is a nanosecond.
 ///
@@ -333,7 +334,8 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
     }
 }
 
-const TECHNIQUES: [&str; 10] = [
+/// All techniques; the last two gate units in place of cores.
+const TECHNIQUES: [&str; 11] = [
     "always-on",
     "idle-gate",
     "mapg-counter",
@@ -342,9 +344,25 @@ const TECHNIQUES: [&str; 10] = [
     "tap-last",
     "tap-counted",
     "tap-or-mapg",
-    "fupg",
     "idle-adaptive",
+    "fupg",
+    "fupg-one",
 ];
+/// Number of techniques that gate cores.
+const GATES_CORES: usize = TECHNIQUES.len() - 2;
+
+/// The machine as a technique has it.
+fn adapted(machine: &Machine, technique: &str) -> Machine {
+    let mut machine = machine.clone();
+    match technique {
+        "fupg" => machine.with_gated_units(),
+        "fupg-one" => {
+            machine.fupg.domains = UnitDomains::One;
+            machine.with_gated_units()
+        }
+        _ => machine,
+    }
+}
 
 fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
     let costs = machine.gating_costs(0);
@@ -369,7 +387,7 @@ fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
             let mapg = MapgCounter::new(costs, mapg(machine));
             Box::new(Switching::new(costs, parameters, tap, mapg))
         }
-        "fupg" => Box::new(Fupg::new(costs, FUPG)),
+        "fupg" | "fupg-one" => Box::new(Fupg::new(FUPG)),
         other => panic!("no technique {other}"),
     }
 }
@@ -400,7 +418,8 @@ fn try_run(
     let make = |_| policy(machine, technique);
     let retention = technique != "always-on";
     let timeline = Some((Time::ZERO, Time::ns(10_000)));
-    play(machine, tasks, &Options { retention, timeline, ..Options::new(&make) }, how)
+    let machine = adapted(machine, technique);
+    play(&machine, tasks, &Options { retention, timeline, ..Options::new(&make) }, how)
 }
 
 fn play(

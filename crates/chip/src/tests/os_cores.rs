@@ -32,7 +32,7 @@ pub(super) fn try_offload(
     let gating = |_| policy(machine, technique);
     let offload = |_| make();
     let options = Options { offload: Some(&offload), ..Options::new(&gating) };
-    play(machine, tasks, &options, how)
+    play(&adapted(machine, technique), tasks, &options, how)
 }
 
 pub(super) fn offload(machine: &Machine, make: Make, tasks: Vec<Task>) -> RunResult {

@@ -1,25 +1,25 @@
-//! Functional-unit gating: cuts the supply of the idle execution units, whatever they wait for
-//! (Strong 2013, Sec 2.4).
+//! Functional-unit gating: cuts the supply of an execution unit that has been idle for a while,
+//! whatever it waits for (Strong 2013, Sec 2.4).
 //!
-//! It knows nothing of memory: units that were idle for a while are gated, and the next operation
-//! waits for them to wake. A guard bounds the harm: once waiting has cost its share of a window, no
-//! unit is gated until the next window begins.
+//! It knows nothing of memory: a unit that was idle for long enough is gated, and the next
+//! operation that needs it waits for it to wake. A guard bounds the harm to the core: once
+//! operations have waited for their share of a window, no unit is gated until the next one begins.
 //!
-//! The published wake-up energy and latency are those of all units of a core together, so they are
-//! one domain here; it is idle when the pipeline stalls on memory or the core is halted. Shorter
-//! gaps stay below the idle time that it waits for.
+//! Each unit has a controller. It hears of its own unit by [`Event::IdleBegin`] and
+//! [`Event::IdleEnd`], and of the harm to the core, whichever unit it comes from, by
+//! [`Event::StallEnd`]: so the controllers of a core agree on when no unit is gated.
 
 use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{Action, Costs, Event, Gating, Pending};
+use super::{Action, Event, Gating, Pending};
 use crate::{Policy, Snapshot};
 
 /// Constants of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FupgParameters {
-    /// Idle time before the units are gated (5 ns).
+    /// Idle time before the unit is gated (5 ns).
     pub idle: Time,
     /// Span over which the harm is bounded (10 us).
     pub window: Time,
@@ -27,19 +27,16 @@ pub struct FupgParameters {
     pub budget: Time,
 }
 
-/// The controller of the execution units of one core.
+/// The controller of one execution unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Fupg {
-    costs: Costs,
     parameters: FupgParameters,
     /// The window ends here.
     window_end: Time,
-    /// Time that operations waited in this window.
+    /// Time that operations waited for a unit in this window.
     waited: Time,
-    waiting: bool,
     gated: bool,
-    /// Arrival time of the operation that found the units gated.
-    wanted: Option<Time>,
+    /// Time at which the unit is gated, if it is idle until then.
     timer: Option<Time>,
     pending: Pending,
 }
@@ -47,15 +44,12 @@ pub struct Fupg {
 impl Fupg {
     /// A controller at the beginning of a window.
     #[must_use]
-    pub fn new(costs: Costs, parameters: FupgParameters) -> Fupg {
+    pub fn new(parameters: FupgParameters) -> Fupg {
         Fupg {
-            costs,
             parameters,
             window_end: parameters.window,
             waited: Time::ZERO,
-            waiting: false,
             gated: false,
-            wanted: None,
             timer: None,
             pending: None,
         }
@@ -72,25 +66,6 @@ impl Fupg {
     fn is_barred(&self) -> bool {
         self.waited > self.parameters.budget
     }
-
-    /// The units have nothing to do from `now` on.
-    fn idle_from(&mut self, now: Time) {
-        self.roll(now);
-        self.waiting = true;
-        let gate_at = now + self.parameters.idle;
-        self.timer = Some(if self.is_barred() { gate_at.max(self.window_end) } else { gate_at });
-    }
-
-    fn wake(&mut self) {
-        self.gated = false;
-        self.timer = None;
-        self.pending = Some(Action::Wake);
-    }
-
-    fn busy(&mut self) {
-        self.waiting = false;
-        self.timer = None;
-    }
 }
 
 impl Policy for Fupg {
@@ -99,42 +74,32 @@ impl Policy for Fupg {
 
     fn on_event(&mut self, now: Time, event: &Event) {
         match *event {
-            Event::StallBegin | Event::IdleBegin => self.idle_from(now),
-            Event::Response { .. } if self.gated => {
-                self.wanted = Some(now);
-                self.wake();
-            }
-            Event::Response { .. } | Event::Token(_) | Event::Granted { .. } => {}
-            Event::StallEnd { .. } => {
-                self.roll(now);
-                if let Some(wanted) = self.wanted.take() {
-                    self.waited += now - wanted;
-                }
-                self.busy();
-            }
+            Event::IdleBegin => self.timer = Some(now + self.parameters.idle),
             Event::IdleEnd { .. } => {
+                self.timer = None;
+                if core::mem::take(&mut self.gated) {
+                    self.pending = Some(Action::Wake);
+                }
+            }
+            Event::StallEnd { began } => {
                 self.roll(now);
-                self.busy();
-                if self.gated {
-                    self.waited += self.costs.lead();
-                    self.wake();
-                }
+                self.waited += now - began;
             }
-            Event::Awake => {
-                // If nothing is told of the stall's end, the response was not what it waits for.
-                if self.waiting {
-                    self.idle_from(now);
-                }
-            }
+            Event::StallBegin
+            | Event::Token(_)
+            | Event::Response { .. }
+            | Event::Awake
+            | Event::Granted { .. } => {}
         }
     }
 
     fn on_timer(&mut self, now: Time) {
-        self.timer = None;
         self.roll(now);
-        if self.waiting && !self.gated {
+        if self.is_barred() {
+            self.timer = Some(self.window_end);
+        } else {
+            self.timer = None;
             self.gated = true;
-            self.wanted = None;
             self.pending = Some(Action::Gate);
         }
     }
@@ -156,4 +121,8 @@ impl Policy for Fupg {
     }
 }
 
-impl Gating for Fupg {}
+impl Gating for Fupg {
+    fn shortest_idle(&self) -> Time {
+        self.parameters.idle
+    }
+}

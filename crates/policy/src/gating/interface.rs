@@ -13,6 +13,13 @@ pub trait Gating: Policy<Event = Event, Action = Action> + Send {
     fn hears(&self) -> Option<Estimate> {
         None
     }
+
+    /// Returns the longest idle time of an execution unit that a controller of that unit need not
+    /// hear of. A world that gates units omits [`Event::IdleBegin`] and [`Event::IdleEnd`] of
+    /// shorter ones.
+    fn shortest_idle(&self) -> Time {
+        Time::ZERO
+    }
 }
 
 /// Estimate of memory that comes as the last token of an access.
@@ -30,11 +37,19 @@ impl<G: Gating + ?Sized> Gating for Box<G> {
     fn hears(&self) -> Option<Estimate> {
         (**self).hears()
     }
+
+    fn shortest_idle(&self) -> Time {
+        (**self).shortest_idle()
+    }
 }
 
 impl<G: Gating, L: Log<Event, Action> + Send> Gating for Host<G, L> {
     fn hears(&self) -> Option<Estimate> {
         self.policy().hears()
+    }
+
+    fn shortest_idle(&self) -> Time {
+        self.policy().shortest_idle()
     }
 }
 

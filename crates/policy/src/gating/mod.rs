@@ -4,6 +4,11 @@
 //! what the caches and memory controllers say about outstanding accesses, and when the operating
 //! system halts the core; it may gate the core and must wake it again.
 //!
+//! Where a world gates execution units in place of the core, one policy object decides for one
+//! unit. For it `IdleBegin` and `IdleEnd` say that its unit has nothing to do and that an operation
+//! needs it, and `StallBegin` and `StallEnd` that operations of the core wait for any of its units
+//! to wake.
+//!
 //! ```text
 //!  ACTIVE ──stall──▶ STALLED ──Gate──▶ GATING ──▶ GATED ──Wake──▶ CHARGING ──▶ RESTORING
 //!     ▲                 │                                                          │

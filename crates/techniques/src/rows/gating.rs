@@ -223,27 +223,29 @@ pub(super) const TECHNIQUES: &[Technique] = &[
     Technique {
         name: "fupg",
         available: silicon("power switches for execution units alone"),
-        title: "gates the execution units after an idle time, harm bounded",
+        title: "gates each kind of execution unit after an idle time, harm bounded",
         source: "Strong 2013, Sec 2.4",
         parameters: &[
             Parameter::number("idle_ns", "ns", 5.0, (0.0, 1e6))
-                .about("idle time before the units are gated", "Strong 2013, Sec 2.4"),
+                .about("idle time before a unit is gated", "Strong 2013, Sec 2.4"),
             Parameter::number("window_ns", "ns", 10_000.0, (1.0, 1e9))
                 .about("span over which the harm is bounded", "Strong 2013, Sec 2.4"),
-            Parameter::number("budget", "", 0.02, (0.0, 1.0))
-                .about("share of a window that operations may wait", "Strong 2013, Sec 2.4"),
+            Parameter::number("budget", "", 0.02, (0.0, 1.0)).about(
+                "share of a window that operations may wait for units",
+                "Strong 2013, Sec 2.4",
+            ),
         ],
         make: Make::Gating(Gating {
             retention: false,
             change: Change::GatedUnits,
-            build: |choice, core| {
+            build: |choice, _| {
                 let window_ns = choice.number("window_ns");
                 let parameters = FupgParameters {
                     idle: ns(choice.number("idle_ns")),
                     window: ns(window_ns),
                     budget: ns(window_ns * choice.number("budget")),
                 };
-                Box::new(Fupg::new(core.costs, parameters))
+                Box::new(Fupg::new(parameters))
             },
             ..GATING
         }),

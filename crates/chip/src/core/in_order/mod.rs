@@ -180,6 +180,7 @@ impl InOrder {
     fn ordinary(&mut self, until: Cycle) -> Step {
         let width = self.common.spec.width as u64;
         let mode = usize::from(self.common.front_end.is_kernel());
+        let gated = self.common.unit_gates.is_some();
         while self.front <= self.cycle && !self.fetching {
             // What is not ordinary goes through `step`, and so does everything near `until`. Runs
             // that are cut elsewhere take other ways through the same program, and a test of random
@@ -196,6 +197,10 @@ impl InOrder {
             }
             debug_assert!(cycle < Ready::UNKNOWN.cycle() >> 1, "an answer is waited for blindly");
             let unit = uop.op.unit() as usize;
+            // It may take the next cycle, if this one is full.
+            if gated && !self.is_unit_fresh(&uop, cycle + 1) {
+                break;
+            }
             // Nothing but stores changes the caches behind the pipeline's back, so only before an
             // access do they have to be up to date: to this cycle, or the next if this is full.
             if unit == Unit::Memory as usize && self.next_drain <= cycle + 1 {
@@ -497,7 +502,19 @@ impl InOrder {
             self.pass_to(self.divide_free.min(until), Reason::Dependency);
             return Some(Step::Again);
         }
+        if let Some(gates) = &mut self.common.unit_gates {
+            let ready = gates.needed(uop.op.unit(), self.cycle);
+            if ready > self.cycle {
+                self.pass_to(ready.min(until), Reason::Dependency);
+                return Some(Step::Again);
+            }
+        }
         None
+    }
+
+    fn is_unit_fresh(&self, uop: &Uop, cycle: Cycle) -> bool {
+        let gates = self.common.unit_gates.as_ref();
+        gates.is_none_or(|gates| gates.is_fresh(uop.op.unit(), cycle))
     }
 
     /// The operation in front issues. Always inlined: a tenth of the host time of arithmetic.
@@ -505,6 +522,9 @@ impl InOrder {
     fn issue(&mut self, uop: &Uop) {
         self.issued += 1;
         self.issued_in.count(uop.op.unit() as usize);
+        if let Some(gates) = &mut self.common.unit_gates {
+            gates.used(uop.op.unit(), self.cycle + self.common.latencies[uop.op as usize]);
+        }
         if uop.branch != Branch::None {
             let (guess, taken) = self.common.branch(uop);
             if guess == Guess::Wrong {

@@ -4,6 +4,7 @@ use halfwink_units::Cycle;
 
 use super::slots::SlotSet;
 use super::{slot_of, OutOfOrder};
+use crate::machine::Units;
 use crate::uop::{Op, Unit};
 
 impl<const W: usize, const N: usize> OutOfOrder<W, N> {
@@ -27,7 +28,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// Starts the oldest ready operations, as many as there are units.
     #[inline]
     pub(super) fn issue(&mut self, now: Cycle) -> bool {
-        let units = self.common.spec.units;
+        let units = self.units(now);
         // Oldest first within each unit; where the width is less than all units together, units
         // have their turn in this order, whatever the age of what they start.
         // Fused, operations are many more than what is dispatched: the units are what bounds them.
@@ -60,8 +61,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 budget -= 1;
             }
         }
-        for which in 0..2 {
-            if self.divide_free[which] <= now && budget > 0 {
+        for (which, count) in [units.multiply, units.fp].into_iter().enumerate() {
+            if self.divide_free[which] <= now && budget > 0 && count > 0 {
                 let Some(n) = self.oldest(&self.ready_divide[which]) else { continue };
                 self.ready_divide[which].remove(n);
                 // Not pipelined: the divider is taken until the result is there, or nearly so.
@@ -71,6 +72,40 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             }
         }
         budget < start
+    }
+
+    /// Units that have power, of those that an operation is ready for.
+    #[inline]
+    fn units(&mut self, now: Cycle) -> Units {
+        match self.common.unit_gates {
+            None => self.common.spec.units,
+            Some(_) => self.powered(now),
+        }
+    }
+
+    fn powered(&mut self, now: Cycle) -> Units {
+        let mut units = self.common.spec.units;
+        let [multiply, fp] = self.ready_divide.map(|set| !set.is_empty());
+        let fp = fp || self.ready_fp.iter().any(|set| !set.is_empty());
+        let Some(gates) = &mut self.common.unit_gates else { return units };
+        for (unit, count, others) in [
+            (Unit::Alu, &mut units.alu, false),
+            (Unit::Multiply, &mut units.multiply, multiply),
+            (Unit::Fp, &mut units.fp, fp),
+        ] {
+            let wanted = others || !self.ready[unit as usize].is_empty();
+            if wanted && gates.needed(unit, now) > now {
+                *count = 0;
+            }
+        }
+        units
+    }
+
+    #[inline]
+    fn use_unit(&mut self, unit: Unit, until: Cycle) {
+        if let Some(gates) = &mut self.common.unit_gates {
+            gates.used(unit, until);
+        }
     }
 
     /// The oldest slot of a set.
@@ -85,6 +120,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let op = self.slots[n].op;
         let done = now + self.common.latency(op);
         self.calendar.add(now, done, n);
+        self.use_unit(op.unit(), done);
         match op.unit() {
             Unit::Fp => self.waiting_fp -= 1,
             _ => self.waiting_integer -= 1,

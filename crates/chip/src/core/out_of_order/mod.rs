@@ -481,6 +481,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 next = next.min(cycle);
             }
         }
+        if let Some(gates) = &self.common.unit_gates {
+            next = next.min(gates.next_ready(now));
+        }
         let private = &self.common.private;
         let waits_for_quiet = self.waits_for_quiet();
         if !self.blocked.is_empty() || self.store_blocked || waits_for_quiet {

@@ -1,8 +1,8 @@
 //! What a run found out, as sums and tables.
 
 use halfwink_chip::{
-    add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryCounts, MemoryKind, Precision,
-    PrefetchCounts, PrefetcherCounts, RunResult, TlbCounts,
+    add_calls, Calls, CoreResult, EnergyParts, GatedUnit, Machine, MemoryCounts, MemoryKind,
+    Precision, PrefetchCounts, PrefetcherCounts, RunResult, TlbCounts,
 };
 use halfwink_engine::{Histogram, Mode};
 use halfwink_policy::offload::{CallProfile, Cause};
@@ -240,8 +240,8 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
         ] {
             push(&name, counter, values);
         }
-        for (counter, values) in tlb_counters(&core.tlb) {
-            push(&name, counter, values);
+        for (counter, values) in core_counters(core) {
+            push(&name, &counter, values);
         }
         // What went wrong, where something did, is nobody's: it stands in the first column.
         for (counter, count) in core.faults.named().into_iter().filter(|(_, count)| *count > 0) {
@@ -298,6 +298,18 @@ fn of_controllers(memory: &MemoryCounts) -> [(&'static str, u64); 5] {
         ("held", memory.held),
         ("queued_writes", memory.queued_writes),
     ]
+}
+
+/// Returns the counters of address translation, if it took anything, and of units that were gated
+/// by themselves. The power of a unit belongs to no side, and stands in the first column.
+fn core_counters(core: &CoreResult) -> Vec<(String, [u64; 2])> {
+    let mut counters: Vec<(String, [u64; 2])> = Vec::new();
+    counters.extend(tlb_counters(&core.tlb).into_iter().map(|(name, n)| (name.to_owned(), n)));
+    for GatedUnit { name, gated, charging, wakes } in &core.gated_units {
+        let of_unit = [("gated_ps", gated.0), ("charging_ps", charging.0), ("wakes", *wakes)];
+        counters.extend(of_unit.map(|(counter, n)| (format!("{name}.{counter}"), [n, 0])));
+    }
+    counters
 }
 
 /// Returns the counters of address translation, if it took anything.
