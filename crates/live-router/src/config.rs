@@ -28,7 +28,10 @@ pub struct Config {
     /// Name of the scaling policy.
     #[serde(default = "default_policy")]
     pub policy: String,
-    /// Workers, each with a queue and a thread.
+    /// Place where packets are forwarded.
+    #[serde(default)]
+    pub forward: Forward,
+    /// Workers, each with a queue and a thread; in the kernel, CPUs.
     #[serde(default = "default_workers")]
     pub workers: u8,
     /// CPUs of the workers, in turn; without, the kernel places them.
@@ -62,6 +65,17 @@ pub struct Config {
     /// Application that packets pass.
     #[serde(default)]
     pub app: App,
+}
+
+/// Place where packets are forwarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forward {
+    /// Threads of this process, between sockets.
+    #[default]
+    UserSpace,
+    /// Programs in the kernel, before its stack; routes, neighbours and addresses are the kernel's.
+    Xdp,
 }
 
 /// Description of an interface.
@@ -113,8 +127,9 @@ const fn default_queue() -> usize {
 }
 
 /// Keys that only a restart can change: sockets, queues, threads, and the policy with its model.
-pub(super) const FIXED: [&str; 16] = [
+pub(super) const FIXED: [&str; 17] = [
     "policy",
+    "forward",
     "workers",
     "cpus",
     "batch",
@@ -131,6 +146,9 @@ pub(super) const FIXED: [&str; 16] = [
     "app.state",
     "app.keys",
 ];
+
+/// Most frames of a ring of a CPU in the kernel.
+const MOST_RING: usize = 16_384;
 
 /// Most bytes of a file of routes: the whole table of the Internet is a twentieth of it.
 const MOST_ROUTES: u64 = 1 << 30;
@@ -183,9 +201,51 @@ impl Config {
             }
             self.port_number(&neighbour.interface)?;
         }
+        if self.forward != Forward::UserSpace {
+            self.check_kernel()?;
+        }
         if let App::Ipsec(app) = &self.app {
             let own = self.port.iter().flat_map(|port| &port.addresses);
             app.check(&own.map(IpNet::addr).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Refuses keys of user space where the kernel forwards.
+    fn check_kernel(&self) -> Result<(), (&'static str, String)> {
+        let kernels = |key, found: &str| {
+            let expected = "expected none where the kernel forwards, which has its own";
+            Err((key, format!("found {found}, {expected}")))
+        };
+        if let Some(path) = &self.routes {
+            return kernels("routes", &path.display().to_string());
+        }
+        if let Some(neighbour) = self.neighbour.first() {
+            return kernels("neighbour", &neighbour.address.to_string());
+        }
+        for port in &self.port {
+            if let Some(address) = port.addresses.first() {
+                return kernels("port", &format!("addresses with {address}"));
+            }
+            if port.io != Io::Auto || port.queues.is_some() {
+                let found = format!("found io or queues of {}", port.interface);
+                return Err((
+                    "port",
+                    format!("{found}, expected neither where the kernel forwards"),
+                ));
+            }
+        }
+        if !matches!(self.app, App::Route {}) {
+            let expected = "expected kind = \"route\" where the kernel forwards";
+            return Err(("app", format!("found another application, {expected}")));
+        }
+        if self.moderation_us > 0.0 {
+            let expected = "expected 0 where the kernel forwards";
+            return Err(("moderation_us", format!("found {}, {expected}", self.moderation_us)));
+        }
+        if self.queue > MOST_RING {
+            let expected = format!("expected 64 to {MOST_RING} where the kernel forwards");
+            return Err(("queue", format!("found {}, {expected}", self.queue)));
         }
         Ok(())
     }
