@@ -158,6 +158,9 @@ def test_three_capabilities_are_enough(bed: Bed):
     nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
     with Live(bed, XDP, under=[*drop, *nobody]):
         nothing_wrong(bed, pps=2000, seconds=0.3)
+    fewer = [word.replace(",+bpf,+perfmon", ",+bpf") for word in drop]
+    with pytest.raises(RunError, match="needs CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON"):
+        Live(bed, XDP, under=[*fewer, *nobody])
 
 
 def test_an_idle_router_wakes_up_seldom(bed: Bed):

@@ -21,7 +21,7 @@ struct fib {
 };
 static long (*redirect)(unsigned, unsigned long long) = (void *)23;
 static long (*lookup)(void *, struct fib *, int, unsigned) = (void *)69;
-__attribute__((section("license"), used)) char license[] = "Dual MIT/GPL";
+__attribute__((section("license"), used)) char terms[] = "Dual MIT/GPL";
 __attribute__((section("xdp"), used)) int forward(struct md *md)
 {
     unsigned char *frame = (void *)(long)md->data;

@@ -36,7 +36,7 @@ pub(super) fn load(name: &str, attach_type: u32, names: &Names) -> io::Result<Ow
         // Without the right to load programs the checker has nothing to say.
         Some(libc::EPERM) => error,
         _ => match refusal(PROG_TYPE_XDP, attach_type, &code) {
-            Some(line) => io::Error::other(format!("{error}: {line}")),
+            Some(line) => io::Error::new(error.kind(), format!("{error}: {line}")),
             None => error,
         },
     })

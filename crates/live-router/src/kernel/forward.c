@@ -16,10 +16,12 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define ENTRIES 128
-#define CPUS 256
+#define CPUS 128
 #define PORTS 32
-/* A word of the table: the CPU in the low byte, this bit if frames must not be overtaken. */
-#define IN_ORDER 0x100
+/* An entry of the table: a CPU, and this bit if frames must not be overtaken. */
+#define IN_ORDER 0x80
+/* The CPU of an entry as a receiving CPU follows it, and this bit if it will be another one. */
+#define WAITING 0x80
 /* A moved entry whose old CPU never runs dry: after HOLD_NS its frames are dropped until that CPU
  * has served the earlier ones, after FORCE_NS it moves anyway. */
 #define HOLD_NS 20000000ull
@@ -66,12 +68,11 @@ struct ipv6 {
 	u32 source[4], destination[4];
 };
 
-/* An entry of the redirect table as one receiving CPU knows it. Each flow is received by one CPU,
+/* An entry of the redirect table as one receiving CPU follows it. Each flow is received by one CPU,
  * so no other has to agree. */
 struct flow {
-	u64 last;  /* Number of the last frame handed to `cpu`. */
-	u64 since; /* When the first frame was kept back from a new CPU; 0 if none is. */
-	u32 cpu, pad;
+	u64 last;  /* Number of the last frame handed to the entry's CPU. */
+	u64 since; /* When the first frame was kept back from a new CPU, if it is WAITING. */
 };
 /* Counters of a CPU; only that CPU writes them. */
 struct counters {
@@ -90,10 +91,11 @@ struct port {
 };
 /* One map of one value, which user space has mapped. */
 struct memory {
-	u32 table[ENTRIES];
+	u8 table[ENTRIES];
 	u8 mac[PORTS][8];
 	struct counters counters[CPUS];
 	struct port ports[CPUS][PORTS];
+	u8 followed[CPUS][ENTRIES];
 	struct flow flows[CPUS][ENTRIES];
 	u64 given[CPUS][CPUS]; /* Frames handed over, by receiving and serving CPU. */
 	u32 done[CPUS][CPUS];  /* Number of the last one served, by serving and receiving CPU. */
@@ -134,7 +136,7 @@ INLINE int entry_v4(struct ipv4 *ip, void *end)
 	if ((void *)(ip + 1) > end || ip->version != 0x45 || ip->ttl <= 1)
 		return -1;
 	u16 length = swapped(ip->length);
-	if (length < sizeof *ip || length > (u64)(end - (void *)ip))
+	if (length < sizeof *ip || (void *)ip + length > end)
 		return -1;
 	u32 sum = 0;
 	u16 *word = (u16 *)ip;
@@ -161,7 +163,7 @@ INLINE int entry_v6(struct ipv6 *ip, void *end)
 	if ((void *)(ip + 1) > end || (*(u8 *)ip >> 4) != 6 || ip->hops <= 1 || ip->next == 0)
 		return -1;
 	u32 length = swapped(ip->length);
-	if (length == 0 || length + sizeof *ip > (u64)(end - (void *)ip))
+	if (length == 0 || (void *)(ip + 1) + length > end)
 		return -1;
 	u8 *source = (u8 *)ip->source, *to = (u8 *)ip->destination;
 	/* Of groups, of this link, of this host (::/96 has them all). */
@@ -275,10 +277,8 @@ pass:
 enum { SERVED, UNSENT, QUEUED };
 
 /* What has become of the last frame of a flow on its CPU. */
-INLINE int progress(struct flow *flow, u32 cpu)
+INLINE int progress(struct flow *flow, u32 on, u32 cpu)
 {
-	u32 on = flow->cpu % CPUS;
-
 	if (on != cpu) {
 		u64 given = memory.given[cpu][on];
 		/* Numbers wrap; the distance to the one that was served last does not. */
@@ -295,32 +295,33 @@ INLINE int progress(struct flow *flow, u32 cpu)
 }
 
 /* The CPU for a frame of this entry; CPUS if the frame must be dropped. */
-INLINE u32 choose(struct flow *flow, u32 entry, u32 cpu, struct counters *counters)
+INLINE u32 choose(u32 entry, u32 cpu, struct counters *counters)
 {
 	u32 word = READ(memory.table[entry]), wanted = word % CPUS;
+	u8 *followed = &memory.followed[cpu][entry];
+	u32 on = *followed % CPUS;
 
-	if (flow->cpu == wanted) {
-		if (flow->since)
-			flow->since = 0;
+	if (*followed == wanted)
 		return wanted;
-	}
-	int state = word & IN_ORDER ? progress(flow, cpu) : SERVED;
+	struct flow *flow = &memory.flows[cpu][entry];
+	int state = on != wanted && word & IN_ORDER ? progress(flow, on, cpu) : SERVED;
 	if (state != SERVED) {
 		u64 now = ktime();
-		if (!flow->since)
+		if (!(*followed & WAITING)) {
 			flow->since = now;
+			*followed = on | WAITING;
+		}
 		u64 waited = now - flow->since;
 		if (waited <= HOLD_NS)
-			return flow->cpu % CPUS;
+			return on;
 		if (state == QUEUED && waited <= FORCE_NS) {
 			counters->held++;
 			return CPUS;
 		}
 		counters->forced++;
 	}
-	flow->cpu = wanted;
-	flow->since = 0;
-	counters->moved++;
+	*followed = wanted;
+	counters->moved += on != wanted;
 	return wanted;
 }
 
@@ -339,8 +340,7 @@ __attribute__((section("xdp/receive"), used)) int receive(struct xdp_md *context
 		WRITE(counters->passed, counters->passed + 1);
 		return XDP_PASS;
 	}
-	struct flow *flow = &memory.flows[cpu][entry % ENTRIES];
-	u32 to = choose(flow, entry % ENTRIES, cpu, counters);
+	u32 to = choose(entry % ENTRIES, cpu, counters);
 	if (to == cpu) {
 		counters->served++;
 		counters->own++;
@@ -355,7 +355,7 @@ __attribute__((section("xdp/receive"), used)) int receive(struct xdp_md *context
 		return XDP_PASS;
 	u64 number = memory.given[cpu][to] + 1;
 	memory.given[cpu][to] = number;
-	flow->last = number;
+	memory.flows[cpu][entry % ENTRIES].last = number;
 	ethernet->destination[0] = cpu;
 	ethernet->destination[1] = port;
 	*(u32 *)(ethernet->destination + 2) = number;
@@ -372,7 +372,7 @@ __attribute__((section("xdp/serve"), used)) int serve(struct xdp_md *context)
 		return XDP_DROP;
 	cpu %= CPUS;
 	struct counters *counters = &memory.counters[cpu];
-	u32 from = ethernet->destination[0], port = ethernet->destination[1] % PORTS;
+	u32 from = ethernet->destination[0] % CPUS, port = ethernet->destination[1] % PORTS;
 	u32 number = *(u32 *)(ethernet->destination + 2);
 	__builtin_memcpy(ethernet->destination, memory.mac[port], 6);
 	counters->served++;

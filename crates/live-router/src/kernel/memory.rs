@@ -2,16 +2,16 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use halfwink_live::bpf::{map_memory, Map};
 use halfwink_policy::scaling::ENTRIES;
 
-/// Most CPUs, by number: a frame that is handed over names them in a byte.
-pub(super) const CPUS: usize = 256;
+/// Most CPUs, by number. Frames that others receive are passed to the kernel's stack.
+pub(super) const CPUS: usize = 128;
 /// Most ports.
 pub(super) const PORTS: usize = 32;
-const IN_ORDER: u32 = 0x100;
+const IN_ORDER: u8 = 0x80;
 
 /// Counters of a CPU.
 #[repr(C)]
@@ -43,11 +43,12 @@ struct Port {
 
 #[repr(C)]
 struct Words {
-    table: [AtomicU32; ENTRIES],
+    table: [AtomicU8; ENTRIES],
     mac: [AtomicU64; PORTS],
     counters: [Counters; CPUS],
     ports: [[Port; PORTS]; CPUS],
-    flows: [[[u64; 3]; ENTRIES]; CPUS],
+    followed: [[u8; ENTRIES]; CPUS],
+    flows: [[[u64; 2]; ENTRIES]; CPUS],
     given: [[AtomicU64; CPUS]; CPUS],
     done: [[AtomicU32; CPUS]; CPUS],
 }
@@ -67,7 +68,7 @@ impl Memory {
         let map = Map::shared(bytes)?;
         let words = map_memory(&map, bytes)?.cast::<Words>();
         // SAFETY: so many bytes stay mapped for as long as the process lives, and zeros are valid
-        // words. `flows` is the kernel's, and not read here.
+        // words. `followed` and `flows` are the kernel's, and not read here.
         Ok(Memory { map, words: unsafe { &*words }, cpus: cpus.min(CPUS) })
     }
 
@@ -77,7 +78,7 @@ impl Memory {
 
     /// Points an entry at a CPU.
     pub(super) fn redirect(&self, entry: u8, cpu: u32, in_order: bool) {
-        let word = cpu | if in_order { IN_ORDER } else { 0 };
+        let word = cpu as u8 | if in_order { IN_ORDER } else { 0 };
         self.words.table[usize::from(entry) % ENTRIES].store(word, Ordering::Release);
     }
 
@@ -130,13 +131,15 @@ mod tests {
     #[test]
     fn words_stand_where_the_program_has_them() {
         // As a compiler for BPF lays out `struct memory`; `forward.bpf` has these numbers in it.
-        let of_counters = ENTRIES * 4 + PORTS * 8;
+        let of_counters = ENTRIES + PORTS * 8;
         assert_eq!((size_of::<Counters>(), offset_of!(Words, counters)), (128, of_counters));
         let of_ports = of_counters + CPUS * 128;
         assert_eq!(offset_of!(Words, ports), of_ports);
-        let of_flows = of_ports + CPUS * PORTS * 16;
+        let of_followed = of_ports + CPUS * PORTS * 16;
+        assert_eq!(offset_of!(Words, followed), of_followed);
+        let of_flows = of_followed + CPUS * ENTRIES;
         assert_eq!(offset_of!(Words, flows), of_flows);
-        let of_given = of_flows + CPUS * ENTRIES * 24;
+        let of_given = of_flows + CPUS * ENTRIES * 16;
         assert_eq!(offset_of!(Words, given), of_given);
         assert_eq!(offset_of!(Words, done), of_given + CPUS * CPUS * 8);
     }

@@ -206,9 +206,10 @@ fn forwards(name: &str) -> Result<(), String> {
 }
 
 fn explain(name: &str, error: &io::Error) -> String {
-    let needed = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => ": needs CAP_NET_ADMIN and CAP_BPF",
-        Some(libc::EBUSY) => ": another XDP program is there",
+    let needed = match error.kind() {
+        // Without CAP_PERFMON the checker allows less arithmetic, and slows the programs down.
+        io::ErrorKind::PermissionDenied => ": needs CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON",
+        io::ErrorKind::ResourceBusy => ": another XDP program is there",
         _ => "",
     };
     format!("interface {name} by XDP: {error}{needed}")
