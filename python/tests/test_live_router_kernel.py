@@ -13,7 +13,7 @@ from steer_bed import ledger_balances
 from test_live_router import V6, nothing_wrong, ping, scrape, up
 
 import halfwink
-from halfwink.bed import Bed, Live, description
+from halfwink.bed import Bed, Live, description, small_xdp
 from halfwink.bed.places import python
 from halfwink.errors import RunError
 from halfwink.live.served import check
@@ -148,6 +148,41 @@ def test_an_interface_goes_and_comes_back(bed: Bed):
         report = live.result()
     assert [port["gone"] for port in report["ports"]] == [0, 1]
     assert report["packets"]["forwarded"] > 200
+
+
+MASKS = "cat /sys/class/net/rt0/queues/rx-*/rps_cpus /sys/class/net/rt1/queues/rx-*/rps_cpus"
+
+
+def test_packet_steering_is_off_with_one_cpu_and_put_back_at_the_end(bed: Bed):
+    def masks() -> list[int]:
+        return [int(line.replace(",", ""), 16) for line in bed.router.shell(MASKS).splitlines()]
+
+    bed.router.shell("echo 2 >/sys/class/net/rt0/queues/rx-0/rps_cpus")
+    with Live(bed, description(forward="rps")) as live:
+        wait_until(lambda: masks() == [0, 0])
+        nothing_wrong(bed, pps=4000, seconds=0.5, flows=20)
+        answers(bed)
+        report = live.result()
+    assert masks() == [2, 0], "as they were"
+    bed.router.shell("echo 0 >/sys/class/net/rt0/queues/rx-0/rps_cpus")
+    assert report["forward"]["forwarded_by"] == "rps"
+    assert report["received"] == report["packets"]["passed"] >= 2000
+    assert [port["io"] for port in report["ports"]] == ["rps", "rps"]
+    ledger_balances(report)
+
+
+def test_where_xdp_cannot_be_steering_is_used_and_that_is_said(bed: Bed):
+    need("clang")
+    # Another program is on the interface, and stays there.
+    with small_xdp.attached(bed), Live(bed, description(forward="auto")) as live:
+        assert "interface rt0 by XDP: " in live.said()
+        assert ": another XDP program is there; forwarding by RPS\n" in live.said()
+        report = live.result()
+    assert report["forward"]["forwarded_by"] == "rps"
+    with Live(bed, description(forward="auto")) as live:
+        assert "RPS" not in live.said()
+        report = live.result()
+    assert report["forward"]["forwarded_by"] == "xdp"
 
 
 def test_three_capabilities_are_enough(bed: Bed):

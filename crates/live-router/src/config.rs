@@ -76,6 +76,10 @@ pub enum Forward {
     UserSpace,
     /// Programs in the kernel, before its stack; routes, neighbours and addresses are the kernel's.
     Xdp,
+    /// The kernel's stack, spread over CPUs by receive packet steering.
+    Rps,
+    /// The first of `xdp` and `rps` that the machine allows.
+    Auto,
 }
 
 /// Description of an interface.

@@ -103,7 +103,7 @@ impl Router {
         let policy = policy.into();
         let inner = match config.forward {
             Forward::UserSpace => Inner::User(Box::new(UserSpace::start(config, policy, log)?)),
-            Forward::Xdp => Inner::Kernel(Box::new(Forwarding::start(config, policy, log)?)),
+            _ => Inner::Kernel(Box::new(Forwarding::start(config, policy, log)?)),
         };
         Ok(Router(inner))
     }

@@ -3,6 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,10 +74,14 @@ fn ip(words: &str) {
 /// Gives the calling thread a network namespace with a generator's and a sink's interface beside
 /// the router's two; the reason why not, if that cannot be.
 fn bed() -> Result<(), String> {
+    let flags = libc::CLONE_NEWNET | libc::CLONE_NEWNS;
     // SAFETY: plain numbers.
-    if unsafe { libc::geteuid() } != 0 || unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+    if unsafe { libc::geteuid() } != 0 || unsafe { libc::unshare(flags) } != 0 {
         return Err("network namespaces: run as root".to_owned());
     }
+    // A sysfs shows the interfaces of the namespace in which it was mounted.
+    mount(c"/", None, libc::MS_REC | libc::MS_PRIVATE);
+    mount(c"/sys", Some(c"sysfs"), 0);
     if Command::new("ip").arg("-V").output().is_err() {
         return Err("ip is missing; run: apt-get install -y iproute2".to_owned());
     }
@@ -93,6 +98,14 @@ fn bed() -> Result<(), String> {
     ip(&format!("neighbour add 10.2.0.2 lladdr {} dev p1 nud permanent", text(mac("s0"))));
     ip("route add 198.18.0.0/15 via 10.2.0.2");
     Ok(())
+}
+
+fn mount(place: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) {
+    let kind = kind.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: the kernel reads the texts, which outlive the call.
+    let done =
+        unsafe { libc::mount(c"none".as_ptr(), place.as_ptr(), kind, flags, std::ptr::null()) };
+    assert_eq!(done, 0, "{place:?}: {}", std::io::Error::last_os_error());
 }
 
 /// Has a peer of a router's interface receive by NAPI, without which it takes no frames from XDP.
@@ -184,13 +197,19 @@ fn receive(socket: &OwnedFd, ended: &AtomicBool) -> (u64, u64) {
     }
 }
 
-/// Frames that came, frames that were overtaken, and the report.
-fn play(in_order: bool) -> (u64, u64, Report) {
-    let text = "schema = 1\nforward = \"xdp\"\nworkers = 2\ncpus = [0, 1]\n\
-                [[port]]\ninterface = \"p0\"\n[[port]]\ninterface = \"p1\"\n";
+fn start(forward: &str, in_order: bool) -> Router {
+    let text = format!(
+        "schema = 1\nforward = \"{forward}\"\nworkers = 2\ncpus = [0, 1]\n\
+         [[port]]\ninterface = \"p0\"\n[[port]]\ninterface = \"p1\"\n"
+    );
     let config = Config::parse(&Input::new("r.toml", text), std::path::Path::new("")).unwrap();
     let mover: ScalingPolicy = Box::new(Mover { in_order, next: EVERY, entry: 0, left: 0 });
-    let mut router = Router::start(config, mover, None).unwrap();
+    Router::start(config, mover, None).unwrap()
+}
+
+/// Frames that came, frames that were overtaken, and the report.
+fn play(in_order: bool) -> (u64, u64, Report) {
+    let mut router = start("xdp", in_order);
     let sink = packets("s0", libc::ETH_P_IP);
     let ended = Arc::new(AtomicBool::new(false));
     let (came, overtaken) = std::thread::scope(|scope| {
@@ -218,4 +237,28 @@ fn entries_that_move_all_the_time_lose_and_reorder_nothing() {
     assert!(report.workers.iter().all(|worker| worker.served > FRAMES / 10), "{report:?}");
     // The same traffic shows it where frames of moved entries do not wait.
     assert!((0..5).any(|_| play(false).1 > 0), "no frame was overtaken where they may be");
+}
+
+#[test]
+fn masks_of_packet_steering_name_the_cpus_that_have_entries() {
+    if let Err(why) = bed() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let masks = ["p0", "p1"].map(|name| format!("/sys/class/net/{name}/queues/rx-0/rps_cpus"));
+    let read = || masks.each_ref().map(|path| std::fs::read_to_string(path).unwrap());
+    let is = |mask: &str| read().iter().all(|text| text.trim().trim_start_matches('0') == mask);
+    std::fs::write(&masks[1], "1").unwrap();
+    let before = read();
+    let mut router = start("rps", true);
+    // All entries at the first CPU, at both, at the second.
+    for mask in ["", "3", "2"] {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is(mask) {
+            assert!(Instant::now() < end, "{mask}: {:?}", read());
+            std::thread::yield_now();
+        }
+    }
+    router.stop();
+    assert_eq!(read(), before);
 }

@@ -125,6 +125,7 @@ KINDS = (
     "halfwink-af-packet",
     "halfwink-af-xdp",
     "halfwink-xdp",
+    "halfwink-rps",
 )
 
 
@@ -255,10 +256,11 @@ def _halfwink(bed: Bed, kind: Kind) -> Generator[Router]:
     way = kind.name.removeprefix("halfwink-")
     # In the kernel the first core is the CPU that frames come on, which is the generator's.
     cpus = sorted(os.sched_getaffinity(0))
-    own: dict[str, Any] = {"forward": way, "cpus": cpus} if way == "xdp" else {"io": way}
+    in_kernel = way in ("xdp", "rps")
+    own: dict[str, Any] = {"forward": way, "cpus": cpus} if in_kernel else {"io": way}
     workers = kind.workers or 2
     text = kind.description or description(policy=kind.policy, workers=workers, **own)
-    with Live(bed, text, cpus=() if way == "xdp" else kind.cpus) as live:
+    with Live(bed, text, cpus=() if in_kernel else kind.cpus) as live:
         _wait_until_it_forwards(bed, kind, live.process)
         router = Router([live.process])
         yield router

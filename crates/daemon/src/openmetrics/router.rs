@@ -22,7 +22,7 @@ pub(crate) fn router(report: &RouterReport) -> String {
             let help = "From a frame's leaving its socket until it was sent, since the start";
             page.histogram("halfwink_latency_seconds", help, &live.latency);
         }
-        Forward::Xdp => kernel(&mut page, report),
+        _ => kernel(&mut page, report),
     }
     let help = "Energy of the described machine in the measured times; modelled, not measured";
     page.counter("halfwink_modelled_energy_joules", help).add(&[], report.modelled.energy_j);

@@ -13,39 +13,60 @@ use halfwink_units::Time;
 pub(super) struct Clocks {
     cpus: Vec<Cpu>,
     tick: Time,
+    source: &'static str,
 }
 
 struct Cpu {
     number: u32,
-    /// `schedstat` of the thread that empties its ring. In a namespace of processes there is none:
-    /// all of the CPU's kernel time then counts.
-    thread: Option<PathBuf>,
+    clock: Clock,
+}
+
+/// Clock of a CPU beside its softirqs.
+enum Clock {
+    None,
+    /// `schedstat` of the thread that empties its ring.
+    Thread(PathBuf),
+    /// All of its kernel time.
+    System,
 }
 
 impl Clocks {
-    /// Finds the clocks of these CPUs, whose rings are in a map.
-    pub(super) fn find(cpus: &[u32], map: &OwnedFd) -> Clocks {
+    fn new(cpus: impl Iterator<Item = Cpu>, source: &'static str) -> Clocks {
+        // SAFETY: a plain number.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+        Clocks { cpus: cpus.collect(), tick: Time(1_000_000_000_000 / per_second), source }
+    }
+
+    /// Finds the clocks of CPUs that forward in softirqs alone.
+    pub(super) fn of_softirqs(cpus: &[u32]) -> Clocks {
+        let cpu = |&number: &u32| Cpu { number, clock: Clock::None };
+        Clocks::new(cpus.iter().map(cpu), "softirq time of the CPUs")
+    }
+
+    /// Finds the clocks of CPUs that have a ring each in this map.
+    pub(super) fn of_rings(cpus: &[u32], map: &OwnedFd) -> Clocks {
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd()));
         let info = info.unwrap_or_default();
         let id = info.lines().find_map(|line| line.strip_prefix("map_id:")).map(str::trim);
         let threads = id.map(threads).unwrap_or_default();
-        let cpu = |&number: &u32| {
-            let thread = threads.iter().find(|(cpu, _)| *cpu == number);
-            Cpu { number, thread: thread.map(|(_, path)| path.clone()) }
-        };
-        // SAFETY: a plain number.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
-        let tick = Time(1_000_000_000_000 / per_second);
-        Clocks { cpus: cpus.iter().map(cpu).collect(), tick }
+        let thread = |cpu: u32| threads.iter().find(|(other, _)| *other == cpu);
+        if cpus.iter().all(|&cpu| thread(cpu).is_some()) {
+            let cpu = |&number: &u32| {
+                let path = thread(number).map(|(_, path)| path.clone()).unwrap_or_default();
+                Cpu { number, clock: Clock::Thread(path) }
+            };
+            let source = "softirq time of the CPUs and their cpumap threads";
+            return Clocks::new(cpus.iter().map(cpu), source);
+        }
+        // In a namespace of processes the kernel's threads are not there.
+        let cpu = |&number: &u32| Cpu { number, clock: Clock::System };
+        let source = "softirq and system time of the CPUs, with all that the kernel did there";
+        Clocks::new(cpus.iter().map(cpu), source)
     }
 
     /// Returns what the times are made of.
     pub(super) fn source(&self) -> &'static str {
-        if self.cpus.iter().all(|cpu| cpu.thread.is_some()) {
-            "softirq time of the CPUs and their cpumap threads"
-        } else {
-            "softirq and system time of the CPUs, with all that the kernel did there"
-        }
+        self.source
     }
 
     /// Time that each CPU was busy since the machine started.
@@ -53,9 +74,10 @@ impl Clocks {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let busy = |cpu: &Cpu| {
             let [system, softirq] = ticks(&text, cpu.number);
-            let (ticks, thread) = match &cpu.thread {
-                Some(path) => (softirq, run_time(path)),
-                None => (system + softirq, Time::ZERO),
+            let (ticks, thread) = match &cpu.clock {
+                Clock::None => (softirq, Time::ZERO),
+                Clock::Thread(path) => (softirq, run_time(path)),
+                Clock::System => (system + softirq, Time::ZERO),
             };
             Time(ticks * self.tick.0 + thread.0)
         };

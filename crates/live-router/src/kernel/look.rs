@@ -5,9 +5,7 @@
 //! millisecond after the last, and seldom while nothing comes. Where frames wait, or CPUs beyond
 //! the first are in use, the policy has to follow the load, and looks come soon.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use halfwink_engine::Histogram;
@@ -17,9 +15,8 @@ use halfwink_policy::scaling::{Action, Depth, Event, Rest};
 use halfwink_units::Time;
 
 use super::busy::Clocks;
-use super::memory::Memory;
-use super::ports::Port;
-use crate::config::Forward;
+use super::softnet::{line, Softnet};
+use super::table::{Counts, Sums, Table};
 use crate::control::Control;
 use crate::meter::Residency;
 use crate::report::{By, PortReport, Report, WorkerReport};
@@ -47,12 +44,12 @@ struct Core {
     cpu: u32,
     hears: bool,
     parked: bool,
-    served: u64,
+    /// Frames that it had served before the start.
+    first: u64,
     waiting: u64,
     /// Frames that were lost behind the last one that was served.
     lost: u64,
-    /// Frames handed over, and served, at the last look.
-    before: (u64, u64),
+    before: Counts,
     squeezed: u64,
     passes: u64,
     rests: u64,
@@ -66,7 +63,7 @@ struct Core {
 pub(super) struct Looks {
     cores: Vec<Core>,
     clocks: Clocks,
-    softnet: Option<File>,
+    softnet: Softnet,
     looks: u64,
     moves: u64,
     changes: u64,
@@ -78,16 +75,17 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    pub(super) fn new(cpus: &[u32], hears: Vec<bool>, clocks: Clocks) -> Looks {
+    pub(super) fn new(cpus: &[u32], hears: Vec<bool>, clocks: Clocks, table: &dyn Table) -> Looks {
+        table.refresh();
         let busy = clocks.read();
         let core = |((&cpu, hears), busy)| Core {
             cpu,
             hears,
             parked: false,
-            served: 0,
+            first: 0,
             waiting: 0,
             lost: 0,
-            before: (0, 0),
+            before: Counts::default(),
             squeezed: 0,
             passes: 0,
             rests: 0,
@@ -100,7 +98,7 @@ impl Looks {
         let mut looks = Looks {
             cores: cpus.iter().zip(hears).zip(busy).map(core).collect(),
             clocks,
-            softnet: File::open("/proc/net/softnet_stat").ok(),
+            softnet: Softnet::open(),
             looks: 0,
             moves: 0,
             changes: 0,
@@ -111,27 +109,32 @@ impl Looks {
             metered: now,
         };
         looks.squeezes();
+        for core in &mut looks.cores {
+            core.count(table);
+            core.first = core.before.served;
+        }
         looks
     }
 
     /// Tells the policy what the CPUs have done since the last look, and follows it. Returns the
     /// time until the next look.
-    pub(super) fn look(&mut self, memory: &Memory, control: &Control) -> Duration {
+    pub(super) fn look(&mut self, table: &dyn Table, control: &Control) -> Duration {
         self.looks += 1;
+        table.refresh();
         let squeezes = self.squeezes();
         let mut all = 0;
         let mut presses = false;
         for (number, core) in self.cores.iter_mut().enumerate() {
-            let taken = core.count(memory);
+            let taken = core.count(table);
             let waiting = core.waiting + squeezes[number];
             all += taken;
             presses |= waiting > ON_THEIR_WAY;
             core.tell(number as u8, taken, waiting, control);
         }
-        self.act(memory, control);
+        self.act(table, control);
         self.next = self.pause(all, presses);
         let timer = control.timer();
-        self.act(memory, control);
+        self.act(table, control);
         self.looked = Instant::now();
         let until = timer.map(|at| at.0.saturating_sub(control.clock().now().0) / 1000);
         until.map_or(self.next, |ns| self.next.min(Duration::from_nanos(ns)))
@@ -157,7 +160,7 @@ impl Looks {
     }
 
     /// Follows the policy's actions.
-    pub(super) fn act(&mut self, memory: &Memory, control: &Control) {
+    pub(super) fn act(&mut self, table: &dyn Table, control: &Control) {
         if !control.is_waiting() {
             return;
         }
@@ -165,7 +168,7 @@ impl Looks {
             match action {
                 Action::Move { entry, to, in_order } => {
                     let Some(core) = self.cores.get(usize::from(to)) else { continue };
-                    memory.redirect(entry, core.cpu, in_order);
+                    table.redirect(entry, core.cpu, in_order);
                     self.moves += 1;
                 }
                 Action::Park { core } => self.park(core, true),
@@ -180,6 +183,7 @@ impl Looks {
                 Action::Rest { .. } => {}
             }
         }
+        table.settle();
     }
 
     fn park(&mut self, core: u8, parked: bool) {
@@ -203,9 +207,9 @@ impl Looks {
     }
 
     /// Returns whether frames wait in rings.
-    pub(super) fn waits(&mut self, memory: &Memory) -> bool {
+    pub(super) fn waits(&mut self, table: &dyn Table) -> bool {
         self.cores.iter_mut().for_each(|core| {
-            core.count(memory);
+            core.count(table);
         });
         self.cores.iter().any(|core| core.waiting > 0)
     }
@@ -232,11 +236,9 @@ impl Looks {
 
     /// Frames that the kernel left on its devices since the last call, by core; at least.
     fn squeezes(&mut self) -> Vec<u64> {
-        let mut text = [0; 1 << 14];
-        let read = self.softnet.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
-        let text = String::from_utf8_lossy(&text[..read.unwrap_or(0)]);
+        let text = self.softnet.read();
         let left = |core: &mut Core| {
-            let now = squeezed(&text, core.cpu);
+            let now = line(text, core.cpu).squeezed;
             let before = std::mem::replace(&mut core.squeezed, now);
             if now > before {
                 BUDGET
@@ -248,31 +250,19 @@ impl Looks {
     }
 }
 
-/// Times that a CPU left frames on its devices, from the text of `/proc/net/softnet_stat`.
-fn squeezed(text: &str, cpu: u32) -> u64 {
-    let mut lines = text.lines().enumerate().filter_map(|(place, line)| {
-        let field = |n| u64::from_str_radix(line.split(' ').nth(n)?, 16).ok();
-        // CPUs that are off have no line; kernels since 5.10 number the lines.
-        Some((field(12).unwrap_or(place as u64), field(2)?))
-    });
-    lines.find(|(number, _)| *number == u64::from(cpu)).map_or(0, |(_, squeezes)| squeezes)
-}
-
 impl Core {
     /// Reads its counters; returns the frames that it has served since the last call.
-    fn count(&mut self, memory: &Memory) -> u64 {
-        let served = memory.counters(self.cpu).served.load(Ordering::Acquire);
-        let (handed, unserved) = memory.handed(self.cpu);
+    fn count(&mut self, table: &dyn Table) -> u64 {
+        let now = table.counts(self.cpu);
         // Frames that the ring had no room for look as if they waited, until a later one is
         // served. Nothing waits where nothing moves.
-        if self.before == (handed, served) {
-            self.lost = unserved;
-        } else if served != self.served || unserved < self.lost {
+        if self.before == now {
+            self.lost = now.unserved;
+        } else if now.served != self.before.served || now.unserved < self.lost {
             self.lost = 0;
         }
-        self.before = (handed, served);
-        self.waiting = unserved.saturating_sub(self.lost);
-        served - std::mem::replace(&mut self.served, served)
+        self.waiting = now.unserved.saturating_sub(self.lost);
+        now.served - std::mem::replace(&mut self.before, now).served
     }
 
     fn tell(&mut self, number: u8, taken: u64, waiting: u64, control: &Control) {
@@ -297,30 +287,18 @@ impl Core {
 /// The report up to now.
 pub(super) fn report(
     looks: &mut Looks,
-    memory: &Memory,
+    table: &dyn Table,
     control: &Control,
-    ports: &[Port],
     began: [Instant; 2],
 ) -> Report {
-    let ports: Vec<PortReport> =
-        ports.iter().enumerate().map(|(n, p)| port(memory, n, p)).collect();
+    let ports = table.ports();
     let (workers, length) = Length::while_reading(began, || {
         looks.meter();
-        looks.cores.iter_mut().map(|core| worker(core, memory)).collect::<Vec<_>>()
+        looks.cores.iter().map(|core| worker(core, table)).collect::<Vec<_>>()
     });
-    let rings: u64 = looks.cores.iter().map(|core| memory.handed(core.cpu).0).sum();
-    let own = memory.sum(|c| &c.own);
-    let served: u64 = workers.iter().map(|worker| worker.served).sum();
-    let waiting: u64 = workers.iter().map(|worker| worker.waiting).sum();
-    let (forwarded, held) = (memory.sum(|c| &c.forwarded), memory.sum(|c| &c.held));
+    let sums = table.sums(workers.iter().map(|worker| worker.waiting).sum());
     let [received, sent] = [|p: &PortReport| p.received, |p: &PortReport| p.sent]
         .map(|of| ports.iter().map(of).sum::<u64>());
-    let packets = [
-        ("received", received),
-        ("forwarded", forwarded),
-        ("passed", memory.sum(|c| &c.passed)),
-        ("drop_moving", held),
-    ];
     let (policy, steps_back) = control.snapshot();
     Report {
         duration_s: length.most.as_s(),
@@ -328,9 +306,9 @@ pub(super) fn report(
         received,
         sent,
         lost: 0,
-        overflowed: (own + rings).saturating_sub(served + waiting),
-        unsent: forwarded.saturating_sub(sent),
-        packets: packets.map(|(name, count)| (name.to_owned(), count)).into(),
+        overflowed: sums.overflowed,
+        unsent: sums.forwarded.map_or(0, |forwarded| forwarded.saturating_sub(sent)),
+        packets: packets(received, &sums),
         latency: Latency::of(&Histogram::default()),
         ports,
         workers,
@@ -344,37 +322,28 @@ pub(super) fn report(
         exported: 0,
         unexported: 0,
         forward: By {
-            forwarded_by: Forward::Xdp,
+            forwarded_by: table.forward(),
             looks: looks.looks,
             rests: looks.cores.iter().map(|core| core.rests).sum(),
-            forced: memory.sum(|c| &c.forced),
-            followed: memory.sum(|c| &c.moved),
+            forced: sums.forced,
+            followed: sums.followed,
             busy_from: looks.clocks.source(),
         },
     }
 }
 
-fn port(memory: &Memory, number: usize, port: &Port) -> PortReport {
-    let (received, sent) = memory.port(number);
-    PortReport {
-        interface: port.name.clone(),
-        io: port.io(),
-        queues: 0,
-        up: port.up,
-        gone: port.gone,
-        received,
-        sent,
-        unsent: 0,
-        lost: 0,
-        too_long: 0,
+fn packets(received: u64, sums: &Sums) -> BTreeMap<String, u64> {
+    let mut packets = vec![("received", received), ("passed", sums.passed)];
+    if let Some(forwarded) = sums.forwarded {
+        packets.extend([("forwarded", forwarded), ("drop_moving", sums.held)]);
     }
+    packets.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn worker(core: &mut Core, memory: &Memory) -> WorkerReport {
-    let served = memory.counters(core.cpu).served.load(Ordering::Acquire);
+fn worker(core: &Core, table: &dyn Table) -> WorkerReport {
     WorkerReport {
         parked: core.parked,
-        served,
+        served: table.counts(core.cpu).served.saturating_sub(core.first),
         waiting: core.waiting,
         passes: core.passes,
         sleeps: core.rests,

@@ -17,25 +17,31 @@ mod features;
 mod look;
 mod memory;
 mod ports;
+mod rps;
+mod softnet;
+mod table;
+mod xdp;
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use halfwink_live::clock::Rate;
-use halfwink_live::program::config::{changes, refuse};
+use halfwink_live::program::config::{changes, plain, refuse};
 use halfwink_live::program::stand_in::Deciding;
 use halfwink_live::sys::CpuSet;
 use halfwink_policy::scaling::ScalingPolicy;
 
-use super::config::{Config, FIXED};
+use super::config::{Config, Forward, FIXED};
 use super::control::{Clock, Control, EventLog, Next};
 use super::report::Report;
 use super::sync::locked;
 use busy::Clocks;
 use look::Looks;
-use memory::{Memory, CPUS};
-use ports::{Maps, Port};
+use memory::CPUS;
+use rps::Rps;
+use table::Table;
+use xdp::Xdp;
 
 /// At the end, frames in rings are served for that long at most.
 const DRAIN: Duration = Duration::from_millis(300);
@@ -50,11 +56,9 @@ pub(super) struct Forwarding {
 }
 
 struct Shared {
-    memory: Memory,
+    table: Box<dyn Table>,
     control: Control,
     looks: Mutex<Looks>,
-    ports: Mutex<Vec<Port>>,
-    maps: Maps,
     stopping: Bell,
 }
 
@@ -90,51 +94,21 @@ impl Forwarding {
         log: Option<EventLog>,
     ) -> Result<Forwarding, String> {
         let cpus = cpus(&config)?;
-        let wrong = |e: std::io::Error| format!("forwarding by XDP: {e}");
-        // SAFETY: a plain number.
-        let all = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
-        let memory = Memory::new(all).map_err(wrong)?;
-        let maps = Maps::new(&memory, &cpus, config.queue as u32).map_err(wrong)?;
-        let names = config.port.iter().map(|port| port.interface.as_str());
-        let ports = names.enumerate().map(|(n, name)| Port::new(n, name, &memory, &maps));
-        let ports = ports.collect::<Result<Vec<_>, _>>()?;
+        let (table, clocks) = open(&config, &cpus)?;
         let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
         let hears =
             |n| policy.policy.hears_polls(n) || next.is_some_and(|next| next.hears_polls(n));
         let hears = (0..config.workers).map(hears).collect();
         let control = Control::new(policy, Clock::start(Rate::measure()), log);
         let earliest = Instant::now();
-        let looks = Looks::new(&cpus, hears, Clocks::find(&cpus, &maps.cpus));
+        let looks = Looks::new(&cpus, hears, clocks, &*table);
         let began = [earliest, Instant::now()];
-        let shared = Shared {
-            memory,
-            control,
-            looks: Mutex::new(looks),
-            ports: Mutex::new(ports),
-            maps,
-            stopping: Bell::default(),
-        };
-        let mut forwarding = Forwarding {
-            shared: Arc::new(shared),
-            config: Mutex::new(config),
-            began,
-            thread: None,
-        };
-        forwarding.begin()?;
-        Ok(forwarding)
-    }
-
-    /// Attaches the programs once the table is as the policy wants it at its start.
-    fn begin(&mut self) -> Result<(), String> {
-        let shared = self.shared.clone();
-        locked(&shared.looks).act(&shared.memory, &shared.control);
-        for port in &mut *locked(&shared.ports) {
-            port.attach(&shared.memory, &shared.maps)?;
-        }
+        let looks = Mutex::new(looks);
+        let shared = Arc::new(Shared { table, control, looks, stopping: Bell::default() });
+        let looker = shared.clone();
         let thread = std::thread::Builder::new().name("router-looks".to_owned());
-        let thread = thread.spawn(move || shared.run()).map_err(|e| format!("thread: {e}"))?;
-        self.thread = Some(thread);
-        Ok(())
+        let thread = thread.spawn(move || looker.run()).map_err(|e| format!("thread: {e}"))?;
+        Ok(Forwarding { shared, config: Mutex::new(config), began, thread: Some(thread) })
     }
 
     /// Takes a new description, in which nothing may have changed: all that this router uses of it
@@ -172,9 +146,8 @@ impl Forwarding {
     /// Returns the report up to now.
     pub(super) fn report(&self) -> Report {
         let (shared, began) = (&self.shared, self.began);
-        let ports = locked(&shared.ports);
         let mut looks = locked(&shared.looks);
-        look::report(&mut looks, &shared.memory, &shared.control, &ports, began)
+        look::report(&mut looks, &*shared.table, &shared.control, began)
     }
 }
 
@@ -186,25 +159,45 @@ impl Drop for Forwarding {
 
 impl Shared {
     fn run(&self) {
+        let table = &*self.table;
         let mut next = Duration::ZERO;
+        locked(&self.looks).act(table, &self.control);
         while !self.stopping.wait(next) {
-            let must_care = {
-                let mut looks = locked(&self.looks);
-                next = looks.look(&self.memory, &self.control);
-                looks.must_care()
-            };
-            if must_care {
-                let mut ports = locked(&self.ports);
-                ports.iter_mut().for_each(|port| port.look_after(&self.memory, &self.maps));
+            let mut looks = locked(&self.looks);
+            next = looks.look(table, &self.control);
+            if looks.must_care() {
+                table.look_after();
             }
         }
-        locked(&self.ports).iter_mut().for_each(Port::detach);
+        table.end();
         let end = Instant::now() + DRAIN;
         let mut looks = locked(&self.looks);
-        while looks.waits(&self.memory) && Instant::now() < end {
+        while looks.waits(table) && Instant::now() < end {
             std::thread::sleep(look::LEAST);
         }
-        looks.look(&self.memory, &self.control);
+        looks.look(table, &self.control);
+    }
+}
+
+/// Opens the table as described, with the clocks of its CPUs.
+fn open(config: &Config, cpus: &[u32]) -> Result<(Box<dyn Table>, Clocks), String> {
+    let by_xdp = || -> Result<(Box<dyn Table>, Clocks), String> {
+        let xdp = Xdp::open(config, cpus)?;
+        let clocks = xdp.clocks();
+        Ok((Box::new(xdp), clocks))
+    };
+    let by_rps = || -> Result<(Box<dyn Table>, Clocks), String> {
+        let rps = Rps::open(config, cpus)?;
+        let clocks = rps.clocks();
+        Ok((Box::new(rps), clocks))
+    };
+    match config.forward {
+        Forward::Rps => by_rps(),
+        Forward::Auto => by_xdp().or_else(|why| {
+            eprintln!("halfwink: {}; forwarding by RPS", plain(&why));
+            by_rps().map_err(|other| format!("{why}; {other}"))
+        }),
+        Forward::Xdp | Forward::UserSpace => by_xdp(),
     }
 }
 

@@ -37,6 +37,9 @@ pub(super) struct Maps {
 
 impl Maps {
     /// Makes the maps, and a ring of `room` frames for each of these CPUs.
+    ///
+    /// # Errors
+    /// As the kernel says.
     pub(super) fn new(memory: &Memory, cpus: &[u32], room: u32) -> io::Result<Maps> {
         let map = |kind, entries| Map { kind, key_bytes: 4, value_bytes: 8, entries, flags: 0 };
         let entries = cpus.iter().max().map_or(1, |most| most + 1);
@@ -191,7 +194,7 @@ impl Port {
 }
 
 /// Checks that the kernel forwards what an interface receives, in IPv4 or IPv6.
-fn forwards(name: &str) -> Result<(), String> {
+pub(super) fn forwards(name: &str) -> Result<(), String> {
     let on = |family| {
         let path = format!("/proc/sys/net/{family}/conf/{name}/forwarding");
         std::fs::read_to_string(path).is_ok_and(|value| value.trim() != "0")
@@ -206,11 +209,17 @@ fn forwards(name: &str) -> Result<(), String> {
 }
 
 fn explain(name: &str, error: &io::Error) -> String {
-    let needed = match error.kind() {
+    format!("interface {name} by XDP: {error}{}", needed(error))
+}
+
+/// What an error asks for.
+pub(super) fn needed(error: &io::Error) -> &'static str {
+    match error.kind() {
         // Without CAP_PERFMON the checker allows less arithmetic, and slows the programs down.
         io::ErrorKind::PermissionDenied => ": needs CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON",
-        io::ErrorKind::ResourceBusy => ": another XDP program is there",
+        io::ErrorKind::ResourceBusy | io::ErrorKind::AlreadyExists => {
+            ": another XDP program is there"
+        }
         _ => "",
-    };
-    format!("interface {name} by XDP: {error}{needed}")
+    }
 }
