@@ -151,7 +151,7 @@ pub(super) const FIXED: [&str; 17] = [
     "app.keys",
 ];
 
-/// Most frames of a ring of a CPU in the kernel.
+/// Most frames of a ring of a CPU in the kernel (`CPUMAP` takes no more).
 const MOST_RING: usize = 16_384;
 
 /// Most bytes of a file of routes: the whole table of the Internet is a twentieth of it.
@@ -164,6 +164,7 @@ impl Config {
     /// The file, the line, the value found, and what was expected.
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
+        // Before paths are joined to the folder: errors show them as they were written.
         config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;
         config.routes = config.routes.map(|path| folder.join(path));
         if let App::Ipsec(app) = &mut config.app {
@@ -194,6 +195,7 @@ impl Config {
         if self.port.is_empty() || self.port.len() > 32 {
             return wrong("port", &self.port.len(), "1 to 32 of [[port]]");
         }
+        // Two ports of one interface would take each other's frames.
         for (n, port) in self.port.iter().enumerate() {
             if self.port[..n].iter().any(|other| other.interface == port.interface) {
                 return wrong("port", &port.interface, "each interface once");
@@ -205,6 +207,7 @@ impl Config {
             }
             self.port_number(&neighbour.interface)?;
         }
+        // Before the application: its own checks would name keys that must not be there at all.
         if self.forward != Forward::UserSpace {
             self.check_kernel()?;
         }
@@ -215,7 +218,10 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses keys of user space where the kernel forwards.
+    /// Refuses the keys of user space. Each would be silently without effect otherwise.
+    ///
+    /// # Errors
+    /// The key, the value found, and what was expected.
     fn check_kernel(&self) -> Result<(), (&'static str, String)> {
         let kernels = |key, found: &str| {
             let expected = "expected none where the kernel forwards, which has its own";
@@ -239,17 +245,20 @@ impl Config {
                 ));
             }
         }
+        // Applications need the whole packet, which the kernel's programs never copy to user space.
         if !matches!(self.app, App::Route {}) {
             let expected = "expected kind = \"route\" where the kernel forwards";
             return Err(("app", format!("found another application, {expected}")));
         }
         if self.moderation_us > 0.0 {
+            let found = self.moderation_us;
             let expected = "expected 0 where the kernel forwards";
-            return Err(("moderation_us", format!("found {}, {expected}", self.moderation_us)));
+            return Err(("moderation_us", format!("found {found}, {expected}")));
         }
         if self.queue > MOST_RING {
+            let found = self.queue;
             let expected = format!("expected 64 to {MOST_RING} where the kernel forwards");
-            return Err(("queue", format!("found {}, {expected}", self.queue)));
+            return Err(("queue", format!("found {found}, {expected}")));
         }
         Ok(())
     }
@@ -279,6 +288,7 @@ impl Config {
             .map(|(port, interface)| PortSettings {
                 name: port.interface.clone(),
                 mac: interface.mac,
+                // Longer frames do not fit into a chunk, whatever the interface carries.
                 mtu: interface.mtu.min(MTU),
                 addresses: port.addresses.clone(),
             })

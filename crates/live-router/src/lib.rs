@@ -86,7 +86,7 @@ pub struct Router(Inner);
 enum Inner {
     /// Threads of this process forward.
     User(Box<UserSpace>),
-    /// The kernel forwards.
+    /// The kernel forwards, and a thread of this process looks at its counters.
     Kernel(Box<Forwarding>),
 }
 

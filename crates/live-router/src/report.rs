@@ -75,7 +75,7 @@ pub struct By {
     pub rests: u64,
     /// Moves of entries that a frame has followed, counted by each receiving CPU.
     pub followed: u64,
-    /// Those that did not wait for the old CPU, since it did not come to an end.
+    /// Moves that did not wait for the old CPU, since it did not come to an end.
     pub forced: u64,
     /// Clocks that busy times are read from.
     pub busy_from: &'static str,

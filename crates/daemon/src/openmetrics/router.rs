@@ -32,7 +32,7 @@ pub(crate) fn router(report: &RouterReport) -> String {
     page.end()
 }
 
-/// What the control of the kernel's forwarding has done. No packet is timed there.
+/// Adds the counts of the kernel's forwarding. No packet is timed there.
 fn kernel(page: &mut Page, report: &RouterReport) {
     let counts: [Count<By>; 4] = [
         ("looks", "Looks at the kernel's counters; each is a wake-up", |by| by.looks),

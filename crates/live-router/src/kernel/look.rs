@@ -29,9 +29,9 @@ const SEVERAL: Duration = Duration::from_millis(4);
 const BUSY: Duration = Duration::from_millis(64);
 /// Longest time between looks while none come.
 const IDLE: Duration = Duration::from_millis(256);
-/// Frames between looks.
+/// Number of frames after which the next look is due.
 const FRAMES: u64 = 1024;
-/// So many frames in a ring are on their way; more wait.
+/// Largest number of frames in a ring that are on their way: a CPU takes eight at a time.
 const ON_THEIR_WAY: u64 = 8;
 /// Between two looks at interfaces, and at the clocks of CPUs.
 const CARE: Duration = Duration::from_secs(1);
@@ -135,6 +135,7 @@ impl Looks {
         self.next = self.pause(all, presses);
         let timer = control.timer();
         self.act(table, control);
+        // After the actions: their time is no time in which frames came.
         self.looked = Instant::now();
         let until = timer.map(|at| at.0.saturating_sub(control.clock().now().0) / 1000);
         until.map_or(self.next, |ns| self.next.min(Duration::from_nanos(ns)))
@@ -145,6 +146,7 @@ impl Looks {
         if presses {
             return LEAST;
         }
+        // A policy counts looks before it parks a CPU; rare looks would keep all of them awake.
         let several = self.cores.iter().filter(|core| !core.parked).count() > 1;
         let most = match taken {
             _ if several => SEVERAL,
@@ -152,6 +154,7 @@ impl Looks {
             _ => BUSY,
         };
         let since = self.looked.elapsed();
+        // At most twice as long as the last pause: load that has just come may grow.
         let wanted = match taken {
             0 => self.next * 2,
             _ => since.mul_f64(FRAMES as f64 / taken as f64).min(self.next * 2),
@@ -222,6 +225,7 @@ impl Looks {
             let worked = busy.0.saturating_sub(core.busy.0) as f64 * 1e-12;
             core.busy = busy;
             core.cpu_s += worked;
+            // Ticks of 10 ms may be booked to a shorter time.
             let worked = worked.min(passed);
             core.residency.busy_s += worked;
             let r = &mut core.residency;

@@ -9,7 +9,7 @@ use halfwink_policy::scaling::ENTRIES;
 
 /// Most CPUs, by number. Frames that others receive are passed to the kernel's stack.
 pub(super) const CPUS: usize = 128;
-/// Most ports.
+/// Largest number of ports of a router.
 pub(super) const PORTS: usize = 32;
 const IN_ORDER: u8 = 0x80;
 
@@ -23,7 +23,7 @@ pub(super) struct Counters {
     sent: AtomicU64,
     /// Frames given to the kernel's stack.
     pub(super) passed: AtomicU64,
-    /// Those of `served` that it received itself.
+    /// Frames in `served` that it received itself.
     pub(super) own: AtomicU64,
     /// Frames dropped while an entry waited for its old CPU.
     pub(super) held: AtomicU64,

@@ -67,7 +67,7 @@ fn names(memory: &Memory, cpus: &OwnedFd, devices: &OwnedFd, port: usize) -> Nam
 pub(super) struct Port {
     /// Name of the interface.
     pub(super) name: String,
-    /// Whether it is present and up.
+    /// True while the interface is present and up.
     pub(super) up: bool,
     /// Times that it went away.
     pub(super) gone: u64,
@@ -75,7 +75,7 @@ pub(super) struct Port {
     interface: Interface,
     attached: Option<Attached>,
     generic: bool,
-    /// Whether XDP programs may send by it; else the kernel's stack does.
+    /// True while XDP programs may send by it; the kernel's stack does otherwise.
     sends: bool,
     receive: OwnedFd,
     sent: OwnedFd,
@@ -158,7 +158,7 @@ impl Port {
         self.attached = None;
     }
 
-    /// How its frames reach the program.
+    /// Returns the way in which its frames reach the program.
     pub(super) fn io(&self) -> &'static str {
         if self.generic {
             "xdp-generic"
@@ -212,7 +212,7 @@ fn explain(name: &str, error: &io::Error) -> String {
     format!("interface {name} by XDP: {error}{}", needed(error))
 }
 
-/// What an error asks for.
+/// Returns the remedy of an error; empty if none is known.
 pub(super) fn needed(error: &io::Error) -> &'static str {
     match error.kind() {
         // Without CAP_PERFMON the checker allows less arithmetic, and slows the programs down.

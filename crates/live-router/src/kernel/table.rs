@@ -39,7 +39,7 @@ pub(super) trait Table: Send + Sync {
     /// Points an entry at a CPU; `settle` may make it effective.
     fn redirect(&self, entry: u8, cpu: u32, in_order: bool);
 
-    /// Makes moves effective.
+    /// Makes the moves since the last call effective.
     fn settle(&self) {}
 
     /// Reads the counters of CPUs anew, where that takes a system call.
