@@ -24,9 +24,13 @@ const EVERY: Time = Time::ns(1_000_000);
 /// Frames a second, in bursts of so many frames of so many flows.
 const PPS: u64 = 10_000;
 const BURST: u64 = 128;
+/// Frames of a burst that is too long for a short ring.
+const LONG_BURST: u64 = 4096;
 const FLOWS: u64 = 16;
 const FRAMES: u64 = 30_000;
 const FRAME: usize = 60;
+/// Runs until one is undisturbed.
+const TRIES: usize = 10;
 
 /// Moves entries from core to core, in turn.
 struct Mover {
@@ -139,6 +143,13 @@ fn packets(name: &str, protocol: libc::c_int) -> OwnedFd {
     socket
 }
 
+/// Sum of a header in ones' complement.
+fn sum(header: &[u8]) -> u16 {
+    let words = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum: u32 = words.sum();
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
 /// A frame of a flow with its number.
 fn frame(to: [u8; 6], flow: u64, number: u64) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
@@ -146,9 +157,7 @@ fn frame(to: [u8; 6], flow: u64, number: u64) -> [u8; FRAME] {
     frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 8, 0]);
     let ip = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 198, 18, 0, 1];
     frame[14..34].copy_from_slice(&ip);
-    let sum: u32 = ip.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[24..26].copy_from_slice(&(!sum(&ip)).to_be_bytes());
     frame[34..36].copy_from_slice(&(1000 + flow as u16).to_be_bytes());
     frame[36..42].copy_from_slice(&[0, 9, 0, 26, 0, 0]);
     frame[42..50].copy_from_slice(&number.to_be_bytes());
@@ -156,12 +165,12 @@ fn frame(to: [u8; 6], flow: u64, number: u64) -> [u8; FRAME] {
 }
 
 /// Sends bursts in which each flow has several frames, on the first CPU.
-fn send() {
+fn send(burst: u64) {
     let _ = CpuSet::one(0).pin();
     let (socket, to) = (packets("g0", 0), mac("p0"));
     let start = Instant::now();
     for number in 0..FRAMES {
-        if number % BURST == 0 {
+        if number % burst == 0 {
             let due = start + Duration::from_nanos(number * 1_000_000_000 / PPS);
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
         }
@@ -175,7 +184,7 @@ fn send() {
 /// Frames that came, and those before which a later one of their flow came.
 fn receive(socket: &OwnedFd, ended: &AtomicBool) -> (u64, u64) {
     let (mut last, mut came, mut overtaken) = (BTreeMap::new(), 0, 0);
-    let mut frame = [0u8; 128];
+    let (mut frame, to_mac) = ([0u8; 128], mac("s0"));
     let wait = libc::timeval { tv_sec: 0, tv_usec: 100_000 };
     set_option(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &wait).unwrap();
     loop {
@@ -188,7 +197,8 @@ fn receive(socket: &OwnedFd, ended: &AtomicBool) -> (u64, u64) {
         if got < FRAME as isize || frame[30..34] != [198, 18, 0, 1] {
             continue;
         }
-        assert_eq!((frame[22], &frame[..6]), (63, mac("s0").as_slice()), "hops left, address");
+        assert_eq!((frame[22], &frame[..6]), (63, to_mac.as_slice()), "hops left, address");
+        assert_eq!(sum(&frame[14..34]), 0xffff, "header checksum");
         let number = u64::from_be_bytes(frame[42..50].try_into().unwrap());
         let before = last.entry(number % FLOWS).or_insert(number);
         overtaken += u64::from(number < *before);
@@ -197,9 +207,9 @@ fn receive(socket: &OwnedFd, ended: &AtomicBool) -> (u64, u64) {
     }
 }
 
-fn start(forward: &str, in_order: bool) -> Router {
+fn start(forward: &str, queue: u32, in_order: bool) -> Router {
     let text = format!(
-        "schema = 1\nforward = \"{forward}\"\nworkers = 2\ncpus = [0, 1]\n\
+        "schema = 1\nforward = \"{forward}\"\nworkers = 2\ncpus = [0, 1]\nqueue = {queue}\n\
          [[port]]\ninterface = \"p0\"\n[[port]]\ninterface = \"p1\"\n"
     );
     let config = Config::parse(&Input::new("r.toml", text), std::path::Path::new("")).unwrap();
@@ -208,13 +218,13 @@ fn start(forward: &str, in_order: bool) -> Router {
 }
 
 /// Frames that came, frames that were overtaken, and the report.
-fn play(in_order: bool) -> (u64, u64, Report) {
-    let mut router = start("xdp", in_order);
+fn play(queue: u32, burst: u64, in_order: bool) -> (u64, u64, Report) {
+    let mut router = start("xdp", queue, in_order);
     let sink = packets("s0", libc::ETH_P_IP);
     let ended = Arc::new(AtomicBool::new(false));
     let (came, overtaken) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&sink, &ended));
-        scope.spawn(send).join().unwrap();
+        scope.spawn(move || send(burst)).join().unwrap();
         ended.store(true, Ordering::Relaxed);
         receiver.join().unwrap()
     });
@@ -229,14 +239,35 @@ fn entries_that_move_all_the_time_lose_and_reorder_nothing() {
         eprintln!("skipped: {why}");
         return;
     }
-    let (came, overtaken, report) = play(true);
-    assert_eq!((came, overtaken), (FRAMES, 0), "{report:?}");
+    // A neighbour that takes a CPU away for long has frames lost, or moves forced.
+    let quiet = (0..TRIES).map(|_| play(1024, BURST, true)).find(|(came, overtaken, report)| {
+        assert!(*overtaken == 0 || report.forward.forced > 0, "{overtaken}: {report:?}");
+        *came == FRAMES && report.forward.forced == 0
+    });
+    let (_, _, report) = quiet.expect("frames were lost each time");
     assert!(report.moves >= 2_000, "{}", report.moves);
     assert!(report.forward.followed > 100, "{:?}", report.forward);
-    assert_eq!((report.overflowed, report.unsent, report.forward.forced), (0, 0, 0), "{report:?}");
+    assert_eq!((report.overflowed, report.unsent, report.packets["drop_moving"]), (0, 0, 0));
     assert!(report.workers.iter().all(|worker| worker.served > FRAMES / 10), "{report:?}");
     // The same traffic shows it where frames of moved entries do not wait.
-    assert!((0..5).any(|_| play(false).1 > 0), "no frame was overtaken where they may be");
+    assert!(
+        (0..TRIES).any(|_| play(1024, BURST, false).1 > 0),
+        "no frame was overtaken where they may be"
+    );
+}
+
+#[test]
+fn frames_lost_in_a_full_ring_hold_no_entry_up() {
+    if let Err(why) = bed() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let full = (0..TRIES).map(|_| play(64, LONG_BURST, true)).find(|(came, overtaken, report)| {
+        assert!(*overtaken == 0 || report.forward.forced > 0, "{overtaken}: {report:?}");
+        *came < FRAMES && report.overflowed > 0 && report.forward.forced == 0
+    });
+    let (_, _, report) = full.expect("no ring was full, or moves were forced, each time");
+    assert!(report.forward.followed > 10, "{:?}", report.forward);
 }
 
 #[test]
@@ -250,7 +281,7 @@ fn masks_of_packet_steering_name_the_cpus_that_have_entries() {
     let is = |mask: &str| read().iter().all(|text| text.trim().trim_start_matches('0') == mask);
     std::fs::write(&masks[1], "1").unwrap();
     let before = read();
-    let mut router = start("rps", true);
+    let mut router = start("rps", 1024, true);
     // All entries at the first CPU, at both, at the second.
     for mask in ["", "3", "2"] {
         let end = Instant::now() + Duration::from_secs(60);
