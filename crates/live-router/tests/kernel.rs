@@ -23,10 +23,10 @@ const AT_ONCE: u32 = 2;
 const EVERY: Time = Time::ns(1_000_000);
 /// Frames a second, in bursts of so many frames of so many flows.
 const PPS: u64 = 10_000;
-const BURST: u64 = 128;
+const BURST: u64 = 1024;
 /// Frames of a burst that is too long for a short ring.
 const LONG_BURST: u64 = 4096;
-const FLOWS: u64 = 16;
+const FLOWS: u64 = 64;
 const FRAMES: u64 = 30_000;
 const FRAME: usize = 60;
 /// Runs until one is undisturbed.
@@ -240,7 +240,7 @@ fn entries_that_move_all_the_time_lose_and_reorder_nothing() {
         return;
     }
     // A neighbour that takes a CPU away for long has frames lost, or moves forced.
-    let quiet = (0..TRIES).map(|_| play(1024, BURST, true)).find(|(came, overtaken, report)| {
+    let quiet = (0..TRIES).map(|_| play(4096, BURST, true)).find(|(came, overtaken, report)| {
         assert!(*overtaken == 0 || report.forward.forced > 0, "{overtaken}: {report:?}");
         *came == FRAMES && report.forward.forced == 0
     });
@@ -251,7 +251,7 @@ fn entries_that_move_all_the_time_lose_and_reorder_nothing() {
     assert!(report.workers.iter().all(|worker| worker.served > FRAMES / 10), "{report:?}");
     // The same traffic shows it where frames of moved entries do not wait.
     assert!(
-        (0..TRIES).any(|_| play(1024, BURST, false).1 > 0),
+        (0..TRIES).any(|_| play(4096, BURST, false).1 > 0),
         "no frame was overtaken where they may be"
     );
 }
