@@ -236,6 +236,8 @@ def test_what_the_kernel_has_itself_is_refused(tmp_path: Path, halfwink: Halfwin
         (XDP + 'io = "af-xdp"\n', "port: found io or queues of rt1, expected neither"),
         (XDP + '[app]\nkind = "ipsec"\n', "app: found another application, expected kind"),
         (XDP.replace("xdp", "dpdk"), "router.toml:4: "),
+        ("cpus = [1, 0, 1]\n" + XDP, "router.toml:1: cpus: found 1 twice, expected each CPU once"),
+        ("cpus = [0, 128]\n" + XDP, "router.toml:1: cpus: found 128, expected below 128"),
         ("queue = 65536\n" + XDP, "queue: found 65536, expected 64 to 16384"),
     ):
         path.write_text(text)

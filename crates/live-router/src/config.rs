@@ -151,6 +151,9 @@ pub(super) const FIXED: [&str; 17] = [
     "app.keys",
 ];
 
+/// Number from which on CPUs cannot forward in the kernel: a frame names its CPU in seven bits.
+pub(super) const CPUS: u32 = 128;
+
 /// Most frames of a ring of a CPU in the kernel (`CPUMAP` takes no more).
 const MOST_RING: usize = 16_384;
 
@@ -254,6 +257,16 @@ impl Config {
             let found = self.moderation_us;
             let expected = "expected 0 where the kernel forwards";
             return Err(("moderation_us", format!("found {found}, {expected}")));
+        }
+        for (n, &cpu) in self.cpus.iter().enumerate() {
+            if cpu >= CPUS {
+                let expected = format!("expected below {CPUS} where the kernel forwards");
+                return Err(("cpus", format!("found {cpu}, {expected}")));
+            }
+            // The frames of a CPU with two cores would count for both.
+            if self.cpus[..n].contains(&cpu) {
+                return Err(("cpus", format!("found {cpu} twice, expected each CPU once")));
+            }
         }
         if self.queue > MOST_RING {
             let found = self.queue;

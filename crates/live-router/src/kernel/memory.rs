@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use halfwink_live::bpf::{map_memory, Map};
 use halfwink_policy::scaling::ENTRIES;
 
-/// Most CPUs, by number. Frames that others receive are passed to the kernel's stack.
-pub(super) const CPUS: usize = 128;
+/// Largest number of CPUs. Frames that others receive are passed to the kernel's stack.
+const CPUS: usize = crate::config::CPUS as usize;
 /// Largest number of ports of a router.
 pub(super) const PORTS: usize = 32;
 const IN_ORDER: u8 = 0x80;
