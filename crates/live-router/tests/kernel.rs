@@ -18,8 +18,8 @@ use halfwink_policy::scaling::{Action, Event, Scaling, ScalingPolicy};
 use halfwink_policy::{Policy, Snapshot};
 use halfwink_units::Time;
 
-/// Entries moved at a time, and the time between: 2,000 moves a second.
-const AT_ONCE: u32 = 2;
+/// Entries moved at a time, and the least time between: 2,000 moves a second and more.
+const AT_ONCE: u32 = 3;
 const EVERY: Time = Time::ns(1_000_000);
 /// Frames a second, in bursts of so many frames of so many flows.
 const PPS: u64 = 10_000;

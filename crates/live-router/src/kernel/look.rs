@@ -138,7 +138,8 @@ impl Looks {
         // After the actions: their time is no time in which frames came.
         self.looked = Instant::now();
         let until = timer.map(|at| at.0.saturating_sub(control.clock().now().0) / 1000);
-        until.map_or(self.next, |ns| self.next.min(Duration::from_nanos(ns)))
+        // A policy whose timer is due all the time must not take a CPU for itself.
+        until.map_or(self.next, |ns| self.next.min(Duration::from_nanos(ns).max(LEAST)))
     }
 
     /// Chooses the time until the next look.
