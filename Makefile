@@ -20,7 +20,7 @@ LIVE_CRATES := $(addprefix -p halfwink-,py-live daemon delegate preheat-preload 
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
-PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py tools/man_pages.py tools/figure_font.py tools/kernel_code.py
+PYTHON := python benches docs/notebooks tools/site tools/wheels.py tools/packaging tools/test_table.py tools/man_pages.py tools/figure_font.py tools/kernel_code.py tools/bpf.py
 
 .PHONY: help setup live demo test test-full docs bench tables scores wheels cross check fmt clean
 

@@ -140,6 +140,7 @@ PROGRAMS = (
     Program("nbdkit", "nbdkit", "bench: a server of block devices"),
     Program("qemu-nbd", "qemu-utils", "bench: a server of block devices"),
     Program("gcc", "gcc libc6-dev", "tests: small programs"),
+    Program("clang", "clang", "tests, bench: programs for the kernel"),
     Program("zsh", "zsh", "tests: completion"),
     Program("fish", "fish", "tests: completion"),
     Program("chromium", "chromium", "tests: a browser"),

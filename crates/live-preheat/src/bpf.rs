@@ -32,7 +32,8 @@ mod code;
 mod programs;
 mod sockets;
 
-use call::{create_map, map_memory, program, run};
+use call::{program, run};
+use halfwink_live::bpf::{map_memory, Map};
 use programs::Bounds;
 pub use sockets::Sockets;
 
@@ -104,7 +105,7 @@ impl Lines {
             }
         };
         let bytes = size_of::<Values>();
-        let map = create_map(bytes).map_err(missing("a BPF map"))?;
+        let map = Map::shared(bytes).map_err(missing("a BPF map"))?;
         let (bounds, fd) = (Bounds::of(image), map.as_raw_fd());
         let parts = std::iter::once(&image.text).chain(&image.allowed).cloned();
         let load = parts.enumerate().map(|(n, part)| {

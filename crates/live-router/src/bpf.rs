@@ -11,14 +11,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use halfwink_live::bpf::{call, program, Instruction, Map};
+use halfwink_live::bpf::{call, program, set, Instruction, Map};
 use halfwink_live::descriptor::owned;
 
-const MAP_UPDATE: u32 = 2;
 const LINK_CREATE: u32 = 28;
 const MAP_TYPE_XSKMAP: u32 = 17;
-const PROG_TYPE_XDP: u32 = 6;
-const ATTACH_XDP: u32 = 37;
+/// Type of XDP programs.
+pub const PROG_TYPE_XDP: u32 = 6;
+/// Way to attach an XDP program to an interface.
+pub const ATTACH_XDP: u32 = 37;
 const REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
 /// Offset of `rx_queue_index` in `struct xdp_md`.
@@ -28,30 +29,52 @@ const FLAG_NATIVE: u32 = 1 << 2;
 /// Most queues of an interface.
 const QUEUES: u32 = 64;
 
-/// The program on an interface. It goes when this goes: frames then reach the kernel's stack again.
+/// An XDP program on an interface. It goes when this goes: frames then reach the kernel's stack
+/// again.
 #[derive(Debug)]
-pub struct Redirect {
-    map: OwnedFd,
-    _program: OwnedFd,
+pub struct Attached {
     _link: OwnedFd,
     /// Runs in the driver, not after an `sk_buff` was made.
     pub native: bool,
 }
 
+impl Attached {
+    /// Puts a program on an interface: in the driver if that can, unless `generic` is asked for.
+    ///
+    /// # Errors
+    /// As the kernel says; `PermissionDenied` without `CAP_BPF` and `CAP_NET_ADMIN`.
+    pub fn new(program: &OwnedFd, interface: u32, generic: bool) -> io::Result<Attached> {
+        let link = |flags| link(program.as_raw_fd(), interface, flags);
+        let (link, native) = match if generic { None } else { link(FLAG_NATIVE).ok() } {
+            Some(link) => (link, true),
+            None => (link(FLAG_SKB)?, false),
+        };
+        Ok(Attached { _link: link, native })
+    }
+}
+
+/// The program that hands frames to sockets, on an interface.
+#[derive(Debug)]
+pub struct Redirect {
+    map: OwnedFd,
+    attached: Attached,
+}
+
 impl Redirect {
-    /// Puts the program on an interface: in the driver if that can, unless `generic` is asked for.
+    /// Puts the program on an interface, as [`Attached::new`] does.
     ///
     /// # Errors
     /// As the kernel says; `PermissionDenied` without `CAP_BPF` and `CAP_NET_ADMIN`.
     pub fn attach(interface: u32, generic: bool) -> io::Result<Redirect> {
         let map = create_map()?;
         let program = load(map.as_raw_fd())?;
-        let link = |flags| link(program.as_raw_fd(), interface, flags);
-        let (link, native) = match if generic { None } else { link(FLAG_NATIVE).ok() } {
-            Some(link) => (link, true),
-            None => (link(FLAG_SKB)?, false),
-        };
-        Ok(Redirect { map, _program: program, _link: link, native })
+        let attached = Attached::new(&program, interface, generic)?;
+        Ok(Redirect { map, attached })
+    }
+
+    /// Returns whether the program runs in the driver.
+    pub fn is_native(&self) -> bool {
+        self.attached.native
     }
 
     /// Frames of this queue go to this socket from now on.
@@ -59,16 +82,7 @@ impl Redirect {
     /// # Errors
     /// As the kernel says.
     pub fn hand(&self, queue: u32, socket: RawFd) -> io::Result<()> {
-        let value = socket as u32;
-        let attr = MapUpdate {
-            map: self.map.as_raw_fd() as u32,
-            _pad: 0,
-            key: (&raw const queue) as u64,
-            value: (&raw const value) as u64,
-            flags: 0,
-        };
-        // SAFETY: key and value are the four bytes each that the map was made with.
-        unsafe { call(MAP_UPDATE, &attr) }.map(drop)
+        set(&self.map, queue, &(socket as u32))
     }
 }
 
@@ -79,15 +93,6 @@ impl Redirect {
 /// The reason why not.
 pub fn may_load() -> io::Result<()> {
     create_map().and_then(|map| load(map.as_raw_fd())).map(drop)
-}
-
-#[repr(C)]
-struct MapUpdate {
-    map: u32,
-    _pad: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
 }
 
 #[repr(C)]

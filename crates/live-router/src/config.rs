@@ -28,7 +28,10 @@ pub struct Config {
     /// Name of the scaling policy.
     #[serde(default = "default_policy")]
     pub policy: String,
-    /// Workers, each with a queue and a thread.
+    /// Place where packets are forwarded.
+    #[serde(default)]
+    pub forward: Forward,
+    /// Workers, each with a queue and a thread; in the kernel, CPUs.
     #[serde(default = "default_workers")]
     pub workers: u8,
     /// CPUs of the workers, in turn; without, the kernel places them.
@@ -62,6 +65,21 @@ pub struct Config {
     /// Application that packets pass.
     #[serde(default)]
     pub app: App,
+}
+
+/// Place where packets are forwarded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forward {
+    /// Threads of this process, between sockets.
+    #[default]
+    UserSpace,
+    /// Programs in the kernel, before its stack; routes, neighbours and addresses are the kernel's.
+    Xdp,
+    /// The kernel's stack, spread over CPUs by receive packet steering.
+    Rps,
+    /// The first of `xdp` and `rps` that the machine allows.
+    Auto,
 }
 
 /// Description of an interface.
@@ -113,8 +131,9 @@ const fn default_queue() -> usize {
 }
 
 /// Keys that only a restart can change: sockets, queues, threads, and the policy with its model.
-pub(super) const FIXED: [&str; 16] = [
+pub(super) const FIXED: [&str; 17] = [
     "policy",
+    "forward",
     "workers",
     "cpus",
     "batch",
@@ -132,6 +151,12 @@ pub(super) const FIXED: [&str; 16] = [
     "app.keys",
 ];
 
+/// Number from which on CPUs cannot forward in the kernel: a frame names its CPU in seven bits.
+pub(super) const CPUS: u32 = 128;
+
+/// Most frames of a ring of a CPU in the kernel (`CPUMAP` takes no more).
+const MOST_RING: usize = 16_384;
+
 /// Most bytes of a file of routes: the whole table of the Internet is a twentieth of it.
 const MOST_ROUTES: u64 = 1 << 30;
 
@@ -142,6 +167,7 @@ impl Config {
     /// The file, the line, the value found, and what was expected.
     pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
         let mut config: Config = input.parse()?;
+        // Before paths are joined to the folder: errors show them as they were written.
         config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;
         config.routes = config.routes.map(|path| folder.join(path));
         if let App::Ipsec(app) = &mut config.app {
@@ -172,6 +198,7 @@ impl Config {
         if self.port.is_empty() || self.port.len() > 32 {
             return wrong("port", &self.port.len(), "1 to 32 of [[port]]");
         }
+        // Two ports of one interface would take each other's frames.
         for (n, port) in self.port.iter().enumerate() {
             if self.port[..n].iter().any(|other| other.interface == port.interface) {
                 return wrong("port", &port.interface, "each interface once");
@@ -183,9 +210,68 @@ impl Config {
             }
             self.port_number(&neighbour.interface)?;
         }
+        // Before the application: its own checks would name keys that must not be there at all.
+        if self.forward != Forward::UserSpace {
+            self.check_kernel()?;
+        }
         if let App::Ipsec(app) = &self.app {
             let own = self.port.iter().flat_map(|port| &port.addresses);
             app.check(&own.map(IpNet::addr).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Refuses the keys of user space. Each would be silently without effect otherwise.
+    ///
+    /// # Errors
+    /// The key, the value found, and what was expected.
+    fn check_kernel(&self) -> Result<(), (&'static str, String)> {
+        let kernels = |key, found: &str| {
+            let expected = "expected none where the kernel forwards, which has its own";
+            Err((key, format!("found {found}, {expected}")))
+        };
+        if let Some(path) = &self.routes {
+            return kernels("routes", &path.display().to_string());
+        }
+        if let Some(neighbour) = self.neighbour.first() {
+            return kernels("neighbour", &neighbour.address.to_string());
+        }
+        for port in &self.port {
+            if let Some(address) = port.addresses.first() {
+                return kernels("port", &format!("addresses with {address}"));
+            }
+            if port.io != Io::Auto || port.queues.is_some() {
+                let found = format!("found io or queues of {}", port.interface);
+                return Err((
+                    "port",
+                    format!("{found}, expected neither where the kernel forwards"),
+                ));
+            }
+        }
+        // Applications need the whole packet, which the kernel's programs never copy to user space.
+        if !matches!(self.app, App::Route {}) {
+            let expected = "expected kind = \"route\" where the kernel forwards";
+            return Err(("app", format!("found another application, {expected}")));
+        }
+        if self.moderation_us > 0.0 {
+            let found = self.moderation_us;
+            let expected = "expected 0 where the kernel forwards";
+            return Err(("moderation_us", format!("found {found}, {expected}")));
+        }
+        for (n, &cpu) in self.cpus.iter().enumerate() {
+            if cpu >= CPUS {
+                let expected = format!("expected below {CPUS} where the kernel forwards");
+                return Err(("cpus", format!("found {cpu}, {expected}")));
+            }
+            // The frames of a CPU with two cores would count for both.
+            if self.cpus[..n].contains(&cpu) {
+                return Err(("cpus", format!("found {cpu} twice, expected each CPU once")));
+            }
+        }
+        if self.queue > MOST_RING {
+            let found = self.queue;
+            let expected = format!("expected 64 to {MOST_RING} where the kernel forwards");
+            return Err(("queue", format!("found {found}, {expected}")));
         }
         Ok(())
     }
@@ -215,6 +301,7 @@ impl Config {
             .map(|(port, interface)| PortSettings {
                 name: port.interface.clone(),
                 mac: interface.mac,
+                // Longer frames do not fit into a chunk, whatever the interface carries.
                 mtu: interface.mtu.min(MTU),
                 addresses: port.addresses.clone(),
             })

@@ -27,6 +27,7 @@ mod config;
 mod control;
 mod interface;
 mod keeper;
+mod kernel;
 mod keys;
 mod loader;
 mod meter;
@@ -38,42 +39,27 @@ mod receiver;
 mod report;
 mod standing;
 mod sync;
+mod user;
 mod waiter;
 mod worker;
 
 pub use app::App;
-pub use config::{Config, DEFAULT_POLICY};
+pub use config::{Config, Forward, DEFAULT_POLICY};
 pub use interface::Interface;
 pub use keys::{read as read_xfrm, Association as XfrmAssociation, Malformed, Name, News};
 pub use keys::{Keys, Tunnel};
 pub use meter::Residency;
 pub use port::Io;
-pub use report::{PortReport, Report, WorkerReport};
+pub use report::{By, PortReport, Report, WorkerReport};
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use halfwink_dataplane::Forwarder;
-use halfwink_policy::scaling::ScalingPolicy;
-use halfwink_units::Time;
-
-use control::{Clock, Control};
-pub use control::{EventLog, Next};
-use halfwink_live::clock::Rate;
 use halfwink_live::program::stand_in::Deciding;
-use halfwink_live::sys::CpuSet;
-use keeper::Keeper;
-use keys::{Follower, Table};
-use loader::{Loader, Sources};
-use meter::Meter;
-use pool::Pool;
-use ports::{PortSeen, Ports};
-use queue::{Redirect, Standing};
-use receiver::{OnBack, Receiver, Steering};
-use waiter::{Bell, Waiter};
-use worker::{Common, Queue, Seen, Worker};
+use halfwink_policy::scaling::ScalingPolicy;
+
+pub use control::{EventLog, Next};
+use kernel::Forwarding;
+use user::UserSpace;
 
 /// Measures the cost of each element of the data plane on this machine: medians of `repeats`
 /// batches.
@@ -95,21 +81,13 @@ pub fn features() -> Vec<halfwink_live::probe::Feature> {
 }
 
 /// A router at work. Dropping it stops it.
-pub struct Router {
-    loader: Arc<Loader>,
-    common: Arc<Common>,
-    meters: Vec<Arc<Meter>>,
-    seen: Vec<Arc<Mutex<Seen>>>,
-    standings: Vec<Arc<Standing>>,
-    ports: Arc<Mutex<Vec<PortSeen>>>,
-    steering: Arc<Steering>,
-    bell: Arc<Bell>,
-    /// Between which moments its workers' meters did.
-    began: [Instant; 2],
-    keeper: Arc<Keeper>,
-    /// Follower of the kernel's keys, if they are used.
-    follower: Option<Follower>,
-    threads: Vec<JoinHandle<()>>,
+pub struct Router(Inner);
+
+enum Inner {
+    /// Threads of this process forward.
+    User(Box<UserSpace>),
+    /// The kernel forwards, and a thread of this process looks at its counters.
+    Kernel(Box<Forwarding>),
 }
 
 impl Router {
@@ -123,129 +101,11 @@ impl Router {
         log: Option<EventLog>,
     ) -> Result<Router, String> {
         let policy = policy.into();
-        let pool = Pool::new(chunks(&config)).map_err(|e| format!("memory for frames: {e}"))?;
-        let wanted: Vec<_> =
-            config.port.iter().map(|p| (p.interface.clone(), p.io, p.queues)).collect();
-        let (ports, senders) = Ports::open(&wanted, &pool)?;
-        let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let start_unix_ns = since_epoch.as_nanos() as u64;
-        let keeper = Arc::new(Keeper::new());
-        let (opened, table) = match config.app.follows_kernel() {
-            true => keys::open().map(|(opened, table)| (Some(opened), table))?,
-            false => (None, Table::default()),
+        let inner = match config.forward {
+            Forward::UserSpace => Inner::User(Box::new(UserSpace::start(config, policy, log)?)),
+            _ => Inner::Kernel(Box::new(Forwarding::start(config, policy, log)?)),
         };
-        let sources = Sources { start_unix_ns, keeper: keeper.clone() };
-        let loader = Arc::new(Loader::new(config.clone(), interfaces, sources, table)?);
-        let follower = opened.map(|opened| Follower::start(opened, loader.clone())).transpose()?;
-        let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
-        let hears = |policy: &ScalingPolicy, n| policy.hears_polls(n);
-        // The stand-in may take over at any time, but this is asked only here: queues report what
-        // either wants.
-        let hears = |n| hears(&policy.policy, n) || next.is_some_and(|next| hears(next, n));
-        let hears: Vec<bool> = (0..config.workers).map(hears).collect();
-        let rate = Rate::measure();
-        let common = Arc::new(Common {
-            pool,
-            control: Control::new(policy, Clock::start(rate), log),
-            senders,
-            stopping: AtomicBool::new(false),
-            drained: AtomicBool::new(false),
-            collector: config.app.collector()?,
-        });
-        let begins = Instant::now();
-        let (redirect, takers, standings) = queue::queues(config.workers, config.queue);
-        let queues: Vec<Queue> = takers
-            .into_iter()
-            .zip(hears)
-            .enumerate()
-            .map(|(n, (taker, hears))| Queue {
-                number: n as u8,
-                taker,
-                standings: standings.clone(),
-                meter: Arc::new(Meter::start(rate)),
-                seen: Arc::default(),
-                batch: config.batch,
-                hears,
-            })
-            .collect();
-        let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
-        let mut router = Router {
-            loader,
-            common,
-            meters: queues.iter().map(|q| q.meter.clone()).collect(),
-            seen: queues.iter().map(|q| q.seen.clone()).collect(),
-            standings,
-            ports: ports.seen(),
-            steering: Arc::default(),
-            bell,
-            began: [begins, Instant::now()],
-            keeper,
-            follower,
-            threads: Vec::new(),
-        };
-        router.begin(queues, ports, redirect)?;
-        Ok(router)
-    }
-
-    /// Starts the threads: a receiver, and workers beside it.
-    fn begin(
-        &mut self,
-        queues: Vec<Queue>,
-        ports: Ports,
-        redirect: Redirect,
-    ) -> Result<(), String> {
-        let mut workers: Vec<Worker> = queues
-            .into_iter()
-            .map(|queue| {
-                let forwarder =
-                    Forwarder::new(self.loader.shared().clone(), u16::from(queue.number));
-                Worker::new(queue, forwarder, self.common.clone())
-            })
-            .collect();
-        let waiter = Waiter::new(self.bell.clone(), &ports).map_err(|e| format!("epoll: {e}"))?;
-        let receiver = Receiver {
-            worker: workers.remove(0),
-            ports,
-            redirect,
-            waiter,
-            steering: self.steering.clone(),
-            on_back: self.on_back(),
-            cared: Instant::now(),
-            moderation: Time::from_ns(self.loader.config().moderation_us * 1e3),
-            fed: false,
-        };
-        self.spawn(0, move || receiver.run())?;
-        for worker in workers {
-            self.spawn(worker.queue.number, move || worker.run())?;
-        }
-        Ok(())
-    }
-
-    fn spawn(&mut self, number: u8, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
-        let cpus = self.loader.config().cpus;
-        let cpu = (!cpus.is_empty()).then(|| cpus[usize::from(number) % cpus.len()]);
-        let body = move || {
-            if let Some(cpu) = cpu {
-                // A CPU that is not allowed: the thread runs where it may.
-                let _ = CpuSet::one(cpu).pin();
-            }
-            // Sleeps end when they should, not up to 50 us later.
-            // SAFETY: plain numbers.
-            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-            work();
-        };
-        let thread = std::thread::Builder::new().name(format!("router-{number}")).spawn(body);
-        self.threads.push(thread.map_err(|e| format!("thread of worker {number}: {e}"))?);
-        Ok(())
-    }
-
-    /// Returns the action for ports that are back, perhaps with other addresses and neighbours.
-    fn on_back(&self) -> OnBack {
-        let loader = self.loader.clone();
-        Box::new(move |ports, back| {
-            loader.ports_back(ports.interfaces().cloned().collect(), back);
-        })
+        Ok(Router(inner))
     }
 
     /// Takes routes, addresses, neighbours and application from a new description; no packet is
@@ -254,59 +114,44 @@ impl Router {
     /// # Errors
     /// What is wrong, or can only change by a restart; then nothing changes.
     pub fn reload(&self, config: Config) -> Result<Vec<String>, String> {
-        self.loader.reload(config)
+        match &self.0 {
+            Inner::User(router) => router.reload(config),
+            Inner::Kernel(router) => router.reload(config),
+        }
     }
 
     /// The description in use.
     #[must_use]
     pub fn config(&self) -> Config {
-        self.loader.config()
+        match &self.0 {
+            Inner::User(router) => router.config(),
+            Inner::Kernel(router) => router.config(),
+        }
     }
 
     /// Stops: what has arrived is forwarded, nothing more is taken. Returns once all is done.
     pub fn stop(&mut self) {
-        // Only the receiver is stopped: workers go on until it has put its last frame.
-        self.common.stopping.store(true, Ordering::Relaxed);
-        self.bell.ring();
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
-            let _ = thread.join();
+        match &mut self.0 {
+            Inner::User(router) => router.stop(),
+            Inner::Kernel(router) => router.stop(),
         }
-        // After the workers, which take sequence numbers until then: the keeper records the last
-        // ones.
-        self.follower = None;
-        self.keeper.end();
     }
 
     /// Returns whether all threads are running.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !self.threads.is_empty() && self.threads.iter().all(|t| !t.is_finished())
+        match &self.0 {
+            Inner::User(router) => router.is_running(),
+            Inner::Kernel(router) => router.is_running(),
+        }
     }
 
     /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
-        report::of(self)
+        match &self.0 {
+            Inner::User(router) => router.report(),
+            Inner::Kernel(router) => router.report(),
+        }
     }
-}
-
-impl Drop for Router {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// Chunks for the rings of all lanes, the queues of all workers, and batches under way.
-fn chunks(config: &Config) -> u32 {
-    let lanes: u32 = config
-        .port
-        .iter()
-        .map(|port| {
-            let there = Interface::find(&port.interface).map_or(1, |i| i.queues);
-            port.queues.map_or(there, |most| most.clamp(1, there))
-        })
-        .sum();
-    let workers = u32::from(config.workers) * (config.queue as u32 + 512);
-    lanes * port::CHUNKS_OF_A_LANE + workers + 1024
 }

@@ -156,8 +156,8 @@ impl Ports {
             halves.push(Lanes { halves: senders, open });
             ports.push(Port {
                 name: name.clone(),
-                // What was found to work is what is opened again.
-                wanted: opened.io,
+                // Not what was opened: the interface may come back without native XDP.
+                wanted: *io,
                 queues: Some(receivers.len() as u32),
                 interface: opened.interface,
                 receivers,
@@ -290,6 +290,11 @@ impl Ports {
             return false;
         };
         port.retry = None;
+        if opened.io != port.seen.io {
+            let (name, now, before) = (plain(&port.name), opened.io.name(), port.seen.io.name());
+            eprintln!("halfwink: {name}: back by {now}, no longer by {before}");
+        }
+        port.seen.io = opened.io;
         port.interface = opened.interface;
         port.keep = opened.keep;
         port.seen.up = true;

@@ -9,10 +9,10 @@ use halfwink_live::program::report::Latency;
 use halfwink_live::program::stand_in::PolicyFaults;
 use serde::Serialize;
 
+use super::config::Forward;
 use super::meter::Residency;
-use super::port::Io;
 use super::sync::locked;
-use super::Router;
+use super::user::UserSpace;
 
 /// Counts and times since the start.
 #[derive(Clone, Debug, Serialize)]
@@ -60,6 +60,25 @@ pub struct Report {
     pub exported: u64,
     /// Datagrams that could not be sent.
     pub unexported: u64,
+    /// Place where packets are forwarded, and its own counts.
+    pub forward: By,
+}
+
+/// Place where packets are forwarded, and what its control has done.
+#[derive(Clone, Debug, Serialize)]
+pub struct By {
+    /// Value of `forward` in a description: `user-space` or `xdp`.
+    pub forwarded_by: Forward,
+    /// Looks at the kernel's counters; each is a wake-up. None in user space, where workers look.
+    pub looks: u64,
+    /// Rests that the policy requested at looks; the kernel's idle governor chooses the state.
+    pub rests: u64,
+    /// Moves of entries that a frame has followed, counted by each receiving CPU.
+    pub followed: u64,
+    /// Moves that did not wait for the old CPU, since it did not come to an end.
+    pub forced: u64,
+    /// Clocks that busy times are read from.
+    pub busy_from: &'static str,
 }
 
 /// Report of a port.
@@ -68,7 +87,7 @@ pub struct PortReport {
     /// Name of the interface.
     pub interface: String,
     /// Interface to the kernel that was opened.
-    pub io: Io,
+    pub io: &'static str,
     /// Number of queues in use.
     pub queues: usize,
     /// Whether the interface is present.
@@ -106,7 +125,7 @@ pub struct WorkerReport {
     pub cpu_s: f64,
 }
 
-pub(super) fn of(router: &Router) -> Report {
+pub(super) fn of(router: &UserSpace) -> Report {
     let seen: Vec<_> = router.seen.iter().map(|s| locked(s).clone()).collect();
     let mut packets = BTreeMap::new();
     let mut latency = Histogram::default();
@@ -124,7 +143,7 @@ pub(super) fn of(router: &Router) -> Report {
         .enumerate()
         .map(|(n, port)| PortReport {
             interface: port.interface.clone(),
-            io: port.io,
+            io: port.io.name(),
             queues: port.queues,
             up: port.up,
             gone: port.gone,
@@ -161,10 +180,18 @@ pub(super) fn of(router: &Router) -> Report {
         unrecorded: router.keeper.problem(),
         exported: seen.iter().map(|s| s.exported[0]).sum(),
         unexported: seen.iter().map(|s| s.exported[1]).sum(),
+        forward: By {
+            forwarded_by: Forward::UserSpace,
+            looks: 0,
+            rests: 0,
+            followed: 0,
+            forced: 0,
+            busy_from: "clocks of the workers",
+        },
     }
 }
 
-fn worker(router: &Router, n: usize, passes: u64) -> WorkerReport {
+fn worker(router: &UserSpace, n: usize, passes: u64) -> WorkerReport {
     let (standing, meter) = (&router.standings[n], &router.meters[n]);
     let served = standing.done.load(Ordering::Acquire);
     WorkerReport {

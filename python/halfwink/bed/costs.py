@@ -2,10 +2,10 @@
 
 ``attributed``: the run time of the processes and kernel threads that can have had to do with it:
 generator and sink (without the time that the generator waited awake, which the router did not
-cause), the router's processes, ksoftirqd, and NAPI threads of the router's ports. Exact to the
-nanosecond where the kernel says so. What the kernel does for a frame, it does in one of these: on a
-veth pair, in whoever sends. Work of others on the machine does not count, unless the kernel
-forwards in the middle of it, during an interrupt.
+cause), the router's processes, ksoftirqd, NAPI threads of the router's ports, and cpumap threads.
+Exact to the nanosecond where the kernel says so. What the kernel does for a frame, it does in one
+of these: on a veth pair, in whoever sends. Work of others on the machine does not count, unless the
+kernel forwards in the middle of it, during an interrupt.
 
 ``machine``: busy time of all CPUs from /proc/stat, without the generator's waiting. Complete, in
 steps of a clock tick (10 ms), and it counts whatever else the machine does: for quiet machines.
@@ -22,6 +22,9 @@ from typing import Any
 
 from halfwink.bed.places import Process
 from halfwink.bed.routers import kernel_threads
+
+#: Threads of the kernel that forward: softirqs, NAPI of the router's ports, rings of CPUs of XDP.
+THREADS = ("ksoftirqd/", "napi/rt", "cpumap/")
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Cost:
 
 def read(processes: Sequence[Process]) -> Reading:
     """Reads the clocks of a router's processes, and the machine's."""
-    threads = [*kernel_threads("ksoftirqd/"), *kernel_threads("napi/rt")]
+    threads = [pid for name in THREADS for pid in kernel_threads(name)]
     return Reading(
         wall_s=time.monotonic(),
         router_s=sum(_process_s(process.pid) for process in processes),

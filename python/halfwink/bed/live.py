@@ -6,6 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,8 @@ from halfwink.bed.places import Process, python
 from halfwink.bed.topology import BEHIND_SINK, NETWORKS, ROUTER_PORTS, Bed
 from halfwink.errors import RunError
 
+#: Value of `forward` in descriptions of routers whose threads forward.
+USER_SPACE = "user-space"
 #: Longest that it takes to begin: Python, a native module, sockets.
 BEGIN_S = 120.0
 
@@ -25,6 +28,7 @@ def description(
     policy: str = "power-save-in-order",
     workers: int = 2,
     app: str = 'kind = "route"',
+    forward: str = USER_SPACE,
     **values: Any,
 ) -> str:
     """A description of a live router between a bed's generator and sink, as TOML.
@@ -34,14 +38,22 @@ def description(
         policy: which scales it.
         workers: number of workers.
         app: lines of its application.
+        forward: place where packets are forwarded. In the kernel, addresses and routes are its own.
         values: others of the first level.
     """
-    head = {"schema": 1, "policy": policy, "workers": workers, "routes": "routes.txt", **values}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in head.items()]
+    head = {"schema": 1, "policy": policy, "workers": workers}
+    if forward != USER_SPACE:
+        ports = [line for port in ROUTER_PORTS for line in ("[[port]]", f'interface = "{port}"')]
+        return "\n".join([*_lines(head | {"forward": forward} | values), *ports, ""])
+    lines = _lines(head | {"routes": "routes.txt"} | values)
     for port, network in zip(ROUTER_PORTS, NETWORKS, strict=True):
         addresses = json.dumps([pair[0] for pair in network])
         lines += ["[[port]]", f'interface = "{port}"', f'io = "{io}"', f"addresses = {addresses}"]
     return "\n".join([*lines, "[app]", app, ""])
+
+
+def _lines(values: dict[str, Any]) -> list[str]:
+    return [f"{name} = {json.dumps(value)}" for name, value in values.items()]
 
 
 def routes() -> str:
@@ -68,7 +80,8 @@ class Live:
         """Begins it, and waits until it forwards.
 
         Args:
-            bed: bed to run in; the router's addresses are taken from the kernel.
+            bed: bed to run in; the router's addresses are taken from the kernel, unless that
+                forwards.
             text: description of the router (default: `description()`).
             route_lines: routes of the router (default: `routes()`).
             words: more options of the command.
@@ -92,7 +105,10 @@ class Live:
         self._samples = self.path.with_name("samples.jsonl")
         if samples_s is not None:
             words = [*words, "--samples", str(self._samples), "--every-s", str(samples_s)]
-        bed.hand_over()
+        if tomllib.loads(self.path.read_text()).get("forward", USER_SPACE) == USER_SPACE:
+            bed.hand_over()
+        else:
+            bed.forward()
         command = [python(), "-m", "halfwink", "live", "router", str(self.path), "-o"]
         if binary is not None:
             command = [str(binary), "--config", str(self.path), "--report"]

@@ -1,4 +1,4 @@
-"""Routers for the bed: the kernel, DPDK's testpmd, and halfwink's own."""
+"""Routers for the bed: the kernel, a small XDP program, DPDK's testpmd, and halfwink's own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from halfwink.bed import small_xdp
 from halfwink.bed.live import Live, description
 from halfwink.bed.places import Process
 from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
@@ -74,6 +75,8 @@ class Kind:
         if self.name.startswith("l3fwd-power"):
             # Its drivers come with testpmd.
             return ("l3fwd-power", "dpdk-testpmd")
+        if self.name == "xdp":
+            return ("clang",)
         return ("dpdk-testpmd",) if self.name.startswith("testpmd") else ()
 
     def bed(self, **options: Any) -> Bed:
@@ -81,6 +84,8 @@ class Kind:
         threaded = self.name == "kernel-threaded"
         if self.name == "none":
             return Bed(direct=True, **options)
+        if self.name in ("xdp", "halfwink-xdp"):
+            return Bed(peers_gro=True, **options)
         return Bed(gro=threaded, threaded_napi=threaded, **options)
 
     @property
@@ -91,13 +96,14 @@ class Kind:
     @contextmanager
     def begin(self, bed: Bed) -> Generator[Router]:
         """Makes it forward in a bed, and ends it."""
-        if self.name in ("none", "kernel", "kernel-threaded"):
+        if self.name in ("none", "kernel", "kernel-threaded", "xdp"):
             if self.name != "none":
                 bed.forward()
             if self.name == "kernel-threaded" and self.cpus:
                 _pin_napi(self.cpus)
-            _wait_until_it_forwards(bed, self, None)
-            yield Router()
+            with small_xdp.attached(bed) if self.name == "xdp" else nullcontext():
+                _wait_until_it_forwards(bed, self, None)
+                yield Router()
         elif self.name.startswith(("testpmd", "l3fwd-power")):
             with _dpdk(bed, self) as router:
                 yield router
@@ -111,12 +117,15 @@ KINDS = (
     "none",
     "kernel",
     "kernel-threaded",
+    "xdp",
     "testpmd-af-packet",
     "testpmd-af-xdp",
     "l3fwd-power-af-packet",
     "l3fwd-power-af-xdp",
     "halfwink-af-packet",
     "halfwink-af-xdp",
+    "halfwink-xdp",
+    "halfwink-rps",
 )
 
 
@@ -244,10 +253,14 @@ def _dpdk(bed: Bed, kind: Kind) -> Generator[Router]:
 
 @contextmanager
 def _halfwink(bed: Bed, kind: Kind) -> Generator[Router]:
-    text = kind.description or description(
-        io=kind.name.removeprefix("halfwink-"), policy=kind.policy, workers=kind.workers or 2
-    )
-    with Live(bed, text, cpus=kind.cpus) as live:
+    way = kind.name.removeprefix("halfwink-")
+    # In the kernel the first core is the CPU that frames come on, which is the generator's.
+    cpus = sorted(os.sched_getaffinity(0))
+    in_kernel = way in ("xdp", "rps")
+    own: dict[str, Any] = {"forward": way, "cpus": cpus} if in_kernel else {"io": way}
+    workers = kind.workers or 2
+    text = kind.description or description(policy=kind.policy, workers=workers, **own)
+    with Live(bed, text, cpus=() if in_kernel else kind.cpus) as live:
         _wait_until_it_forwards(bed, kind, live.process)
         router = Router([live.process])
         yield router

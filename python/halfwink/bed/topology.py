@@ -36,6 +36,7 @@ class Bed(Joined):
         mtu: int = 1500,
         direct: bool = False,
         gro: bool = False,
+        peers_gro: bool = False,
         threaded_napi: bool = False,
         defer_hard_irqs: int = 0,
         gro_flush_timeout_ns: int = 0,
@@ -51,6 +52,8 @@ class Bed(Joined):
             mtu: MTU of every port, in bytes.
             direct: no router; the generator's port is joined to the sink's.
             gro: the router's ports receive by NAPI (forwarded UDP is not merged).
+            peers_gro: the ports of generator and sink receive by NAPI, without which veth takes no
+                frames that XDP programs forward.
             threaded_napi: and in kernel threads; needs ``gro``.
             defer_hard_irqs: empty polls before interrupts are allowed again.
             gro_flush_timeout_ns: time for which interrupts stay off meanwhile.
@@ -66,6 +69,7 @@ class Bed(Joined):
             raise HalfwinkError("threaded_napi: the kernel has no NAPI on veth without gro=True")
         self.queues, self.mtu, self.direct = queues, mtu, direct
         self._napi = (gro, threaded_napi, defer_hard_irqs, gro_flush_timeout_ns)
+        self._peers_gro = peers_gro
         self._checksum_offload = checksum_offload
         names = ("generator", "sink") if direct else ("generator", "router", "sink")
         super().__init__(names, user_namespace=user_namespace)
@@ -106,6 +110,7 @@ class Bed(Joined):
             self._port(self.router, ROUTER_PORTS[0], [pair[0] for pair in first])
             self._set_napi(ROUTER_PORTS[0])
         self._port(self.generator, GENERATOR_PORT, [pair[1] for pair in first])
+        self._set_peer_napi(self.generator, GENERATOR_PORT)
         gateways = [pair[0].split("/")[0] for pair in first]
         self._default_routes(self.generator, gateways, GENERATOR_PORT)
         if not self.direct:
@@ -116,6 +121,7 @@ class Bed(Joined):
         second = NETWORKS[1]
         self._veth(self.router, ROUTER_PORTS[1], self.sink, SINK_PORT)
         self._port(self.sink, SINK_PORT, [pair[1] for pair in second])
+        self._set_peer_napi(self.sink, SINK_PORT)
         self._port(self.router, ROUTER_PORTS[1], [pair[0] for pair in second])
         self._set_napi(ROUTER_PORTS[1])
         back = [pair[0].split("/")[0] for pair in second]
@@ -162,6 +168,10 @@ class Bed(Joined):
             if value:
                 lines.append(f"echo {value} >{device}/{name}")
         self.router.shell("\n".join(lines))
+
+    def _set_peer_napi(self, place: Place, port: str) -> None:
+        if self._peers_gro:
+            place.shell(f"ethtool -K {port} gro on >/dev/null")
 
     def forward(self, on: bool = True) -> None:
         """Makes the kernel forward between the router's ports."""

@@ -17,6 +17,7 @@ DOCUMENTS = {
         "halfwink live router: what the router did",
         "changes duration_s exported log_dropped log_error lost moves overflowed received sent "
         "policy_fault policy_faults step steps_back unexported unrecorded unsent",
+        forward=part("busy_from followed forced forwarded_by looks rests"),
         latency=TIMES,
         ledger=LEDGER,
         measured=MEASURED,
@@ -29,14 +30,14 @@ DOCUMENTS = {
             "drop_esp_expired drop_esp_inner drop_esp_no_key drop_esp_replay "
             "drop_esp_selector drop_esp_unknown drop_esp_unrecorded drop_esp_unreserved "
             "drop_ethertype drop_host_unreachable drop_ike drop_link_local drop_martian "
-            "drop_multicast drop_no_port drop_no_room drop_no_route drop_not_for_us "
+            "drop_moving drop_multicast drop_no_port drop_no_room drop_no_route drop_not_for_us "
             "drop_queue_full drop_redundancy_bad drop_redundancy_mismatch "
             "drop_redundancy_missing drop_short drop_source_route drop_too_big "
             "drop_ttl_exceeded drop_unreachable drop_unwanted drop_vlan echo_replies "
             "esp_decrypted esp_encrypted exports flows_begun flows_evicted flows_exported "
             "flows_uncounted forwarded forwarded_bytes fragmented fragments held "
             "icmp_errors icmp_suppressed neighbour_replies neighbour_requests "
-            "neighbours_learnt received redundancy_decoded redundancy_encoded "
+            "neighbours_learnt passed received redundancy_decoded redundancy_encoded "
             "redundancy_refused redundancy_saved_bytes sent"
         ),
         policy=OBJECT.called("State of the policy, by name."),

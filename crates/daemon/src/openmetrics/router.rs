@@ -1,7 +1,8 @@
 //! A router's page.
 
-use super::{event_log, meters, policy_faults, Page};
+use super::{event_log, meters, policy_faults, Count, Page};
 use crate::router::Report as RouterReport;
+use halfwink_live_router::{By, Forward};
 
 /// A router's page.
 pub(crate) fn router(report: &RouterReport) -> String {
@@ -16,14 +17,30 @@ pub(crate) fn router(report: &RouterReport) -> String {
     page.counter("halfwink_scaling_changes", "Cores woken or parked").add(&[], live.changes);
     let used = live.workers.iter().filter(|worker| !worker.parked).count();
     page.gauge("halfwink_workers_in_use", "Workers that get frames").add(&[], used);
-    let help = "From a frame's leaving its socket until it was sent, since the start";
-    page.histogram("halfwink_latency_seconds", help, &live.latency);
+    match live.forward.forwarded_by {
+        Forward::UserSpace => {
+            let help = "From a frame's leaving its socket until it was sent, since the start";
+            page.histogram("halfwink_latency_seconds", help, &live.latency);
+        }
+        _ => kernel(&mut page, report),
+    }
     let help = "Energy of the described machine in the measured times; modelled, not measured";
     page.counter("halfwink_modelled_energy_joules", help).add(&[], report.modelled.energy_j);
     policy_faults(&mut page, &report.live.faults);
     event_log(&mut page, &report.log);
     meters(&mut page, &report.measured);
     page.end()
+}
+
+/// Adds the counts of the kernel's forwarding. No packet is timed there.
+fn kernel(page: &mut Page, report: &RouterReport) {
+    let counts: [Count<By>; 4] = [
+        ("looks", "Looks at the kernel's counters; each is a wake-up", |by| by.looks),
+        ("rests", "Rests that the policy requested; the kernel chooses the state", |by| by.rests),
+        ("moves_followed", "Moves of entries that a frame has followed", |by| by.followed),
+        ("moves_forced", "Moves that did not wait for the old CPU to end", |by| by.forced),
+    ];
+    page.counts("halfwink_forward", &counts, &report.live.forward);
 }
 
 fn ports(page: &mut Page, report: &RouterReport) {

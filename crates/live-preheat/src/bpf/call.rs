@@ -1,17 +1,13 @@
-//! What is asked of the system call `bpf` here: maps that are memory of ours too, programs that are
-//! run by a call or at a raw tracepoint.
+//! The system call `bpf` for programs that are run by a call or at a raw tracepoint.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use halfwink_live::bpf::{self, call, Instruction, Map};
+use halfwink_live::bpf::{self, call, Instruction};
 use halfwink_live::descriptor::owned;
-use halfwink_live::sys;
 
 const PROG_TEST_RUN: u32 = 10;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
-const MAP_TYPE_ARRAY: u32 = 2;
-const MAP_MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const TEST_RUN_ON_CPU: u32 = 1;
 
@@ -41,25 +37,6 @@ struct TracepointOpen {
     name: u64,
     program: u32,
     _pad: u32,
-}
-
-/// A map of one entry, which is memory of the command too.
-pub(super) fn create_map(bytes: usize) -> io::Result<OwnedFd> {
-    let (kind, flags) = (MAP_TYPE_ARRAY, MAP_MMAPABLE);
-    Map { kind, key_bytes: 4, value_bytes: bytes as u32, entries: 1, flags }.create()
-}
-
-/// The memory of such a map. It stays mapped for as long as the process lives.
-pub(super) fn map_memory(map: &OwnedFd, bytes: usize) -> io::Result<*const u8> {
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let (fd, flags) = (map.as_raw_fd() as u64, libc::MAP_SHARED as u64);
-    let bytes = bytes.next_multiple_of(4096) as u64;
-    // SAFETY: the kernel chooses the place, so nothing is overwritten.
-    let answer = unsafe { sys::call(libc::SYS_mmap, [0, bytes, protection, flags, fd, 0]) };
-    if sys::is_error(answer) {
-        return Err(io::Error::from_raw_os_error(-answer as i32));
-    }
-    Ok(answer as *const u8)
 }
 
 /// A raw tracepoint's program, checked by the kernel.

@@ -7,9 +7,9 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use halfwink_live::bpf::Instruction;
+use halfwink_live::bpf::{map_memory, Instruction, Map};
 
-use super::call::{attach, create_map, map_memory, program};
+use super::call::{attach, program};
 use super::code::{Code, Helper, DOUBLE, FRAME, NOT_EQUAL, WORD};
 
 const PORTS: usize = 1 << 16;
@@ -40,7 +40,7 @@ impl Sockets {
     /// What is missing, in one line; that a socket of our own was not seen to go.
     pub fn open() -> Result<Sockets, String> {
         let why = |e: std::io::Error| format!("watching sockets by BPF: {e}");
-        let map = create_map(4 * PORTS).map_err(why)?;
+        let map = Map::shared(4 * PORTS).map_err(why)?;
         let counts = map_memory(&map, 4 * PORTS).map_err(why)?.cast();
         let program = program(&code(map.as_raw_fd())).map_err(why)?;
         let link = attach(&program, c"inet_sock_set_state").map_err(why)?;

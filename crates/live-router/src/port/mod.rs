@@ -35,6 +35,20 @@ pub enum Io {
     Tap,
 }
 
+impl Io {
+    /// Returns its name in descriptions.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Io::Auto => "auto",
+            Io::AfXdp => "af-xdp",
+            Io::AfXdpGeneric => "af-xdp-generic",
+            Io::AfPacket => "af-packet",
+            Io::Tap => "tap",
+        }
+    }
+}
+
 /// The receiving half of a lane.
 pub trait Receive: Send {
     /// Takes up to `most` frames that are there; does not wait.

@@ -31,7 +31,7 @@ pub(super) fn open(
     pool: &Pool,
 ) -> io::Result<Opened> {
     let redirect = Redirect::attach(interface.index, generic)?;
-    if !generic && !redirect.native {
+    if !generic && !redirect.is_native() {
         return Err(io::Error::other("its driver runs no XDP programs; use af-xdp-generic"));
     }
     let queues = queues.unwrap_or(interface.queues).clamp(1, interface.queues);
@@ -41,7 +41,7 @@ pub(super) fn open(
         redirect.hand(queue, socket.as_raw_fd())?;
         lanes.push(lane);
     }
-    let io = if redirect.native { Io::AfXdp } else { Io::AfXdpGeneric };
+    let io = if redirect.is_native() { Io::AfXdp } else { Io::AfXdpGeneric };
     Ok(Opened { lanes, io, interface, keep: Some(Box::new(redirect)) })
 }
 
