@@ -55,6 +55,7 @@ mod spread;
 mod task;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod timeline;
 mod translation;
 mod uncore;
@@ -99,6 +100,7 @@ pub use second_level::{
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
 pub use shared_lines::SharedLines;
 pub use task::Task;
+pub use threads::{OneThread, Threads};
 pub use timeline::Timeline;
 pub use translation::TlbCounts;
 pub use uncore::L3Counts;

@@ -9,6 +9,7 @@ use crate::core::{Core, Message, Thread};
 use crate::faults::{Broken, FaultCounts, Silence};
 use crate::machine::Machine;
 use crate::os_cores::{add_calls, os_core_of, Calls, Departure};
+use crate::threads::Board;
 
 /// An event of the scheduler.
 enum Event {
@@ -50,6 +51,8 @@ pub(crate) struct Scheduler {
     /// Times at which each OS core takes no threads, if any, and the timeout of a wait for it.
     silences: Vec<Option<Box<Silence>>>,
     timeout: Time,
+    /// Waits of threads of one program for each other.
+    board: Option<Board>,
 }
 
 impl Scheduler {
@@ -59,6 +62,7 @@ impl Scheduler {
         users: usize,
         memories: usize,
         wait: Vec<Thread>,
+        board: Option<Board>,
     ) -> Scheduler {
         let (os_cores, faults) = (machine.os.cores, &machine.faults);
         let cores = users + os_cores;
@@ -76,6 +80,7 @@ impl Scheduler {
             played: 0,
             silences: (0..os_cores).map(|core| Silence::of(faults, core)).collect(),
             timeout: faults.os_timeout,
+            board,
         };
         for thread in wait {
             let (at, home) = (thread.left.0, thread.home(0));
@@ -112,8 +117,16 @@ impl Scheduler {
             Departure::Sleeps(until) => {
                 self.send(until, Event::Arrives(core, Box::new(thread)));
             }
+            Departure::Waits(post) => {
+                let thread = Box::new(thread);
+                let now = self.board.as_mut().and_then(|board| board.wait(post, core, thread));
+                if let Some((done, thread)) = now {
+                    self.send(at.max(done), Event::Arrives(core, thread));
+                }
+            }
             Departure::Yields => self.send(at, Event::Arrives(core, Box::new(thread))),
             Departure::Ends => {
+                self.release(|board, free| board.ends(number, at, free));
                 self.begun[1] += 1;
                 self.played += thread.front_end.kernel_instructions;
                 match thread.context.os {
@@ -125,6 +138,31 @@ impl Scheduler {
                     }
                     _ => self.ended[number] = Some(thread),
                 }
+            }
+        }
+    }
+
+    /// Lets threads go on that wait for what is done now.
+    fn release(&mut self, done: impl FnOnce(&mut Board, &mut dyn FnMut(Time, usize, Box<Thread>))) {
+        let Some(board) = &mut self.board else { return };
+        let mut free = Vec::new();
+        done(board, &mut |at, core, thread| free.push((at, core, thread)));
+        for (at, core, thread) in free {
+            self.send(at, Event::Arrives(core, thread));
+        }
+    }
+
+    /// What other threads wait for was done at `at`.
+    pub(crate) fn post(&mut self, post: u32, at: Time) {
+        self.release(|board, free| board.post(post, at, free));
+    }
+
+    /// Decides whether the wait that a core's thread has come to is over: all have come as far.
+    pub(crate) fn decide(&self, core: &mut Core) {
+        let Some(board) = &self.board else { return };
+        if let Some(turns) = core.common_mut().front_end.turns_mut() {
+            if let Some((post, at)) = turns.asks() {
+                turns.decide(board.is_done(post, at));
             }
         }
     }
@@ -201,6 +239,10 @@ impl Scheduler {
 
     /// The threads that ended, in their order.
     pub(crate) fn end(self) -> Vec<Thread> {
+        debug_assert!(
+            self.board.as_ref().is_none_or(Board::is_empty),
+            "no thread waits when all that others do is done"
+        );
         let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
         for (thread, (calls, faults)) in ended.iter_mut().zip(self.beside) {
             if let Some(os) = &mut thread.context.os {

@@ -80,6 +80,8 @@ pub(crate) mod fold {
     pub(crate) const MOVES: u8 = 2;
     /// Slower: it loads from an address with an index.
     pub(crate) const INDEXED: u8 = 4;
+    /// Locked: an access of an atomic instruction.
+    pub(crate) const LOCKED: u8 = 8;
 }
 
 /// A micro-operation, as cracked.
@@ -309,7 +311,7 @@ impl Code {
                 op: Op::Load,
                 access: access as u16,
                 size: site.size,
-                folds: indexed(instr),
+                folds: indexed(instr) | locked(instr),
                 ..blank(instr)
             });
             load_temps[i % 2] = temp;
@@ -350,6 +352,7 @@ impl Code {
                 op: Op::Store,
                 access: access as u16,
                 size: site.size,
+                folds: locked(instr),
                 ..blank(instr)
             });
         }
@@ -404,6 +407,15 @@ fn moves(instr: &Instr) -> u8 {
 fn indexed(instr: &Instr) -> u8 {
     if instr.address.0.count_ones() > 1 {
         fold::INDEXED
+    } else {
+        0
+    }
+}
+
+/// Returns whether an instruction is atomic.
+fn locked(instr: &Instr) -> u8 {
+    if instr.flags.has(InstrFlags::LOCKED) {
+        fold::LOCKED
     } else {
         0
     }

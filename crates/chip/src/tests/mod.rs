@@ -17,6 +17,7 @@ mod requests;
 mod segregation;
 mod shared;
 mod shared_text;
+mod threads;
 mod translation;
 mod ultrasparc;
 
@@ -329,6 +330,7 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
         limit: u64::MAX,
         start: Time::ZERO,
         shared: None,
+        thread: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halfwink_chip::Task;
+use halfwink_chip::{Task, Threads};
 use halfwink_engine::nearest;
 use halfwink_trace::{
     Duty, Kernel, LoadKind, Problem, Samples, Service, ServiceModel, Source, Synthetic, TraceError,
@@ -36,6 +36,8 @@ pub struct Part {
 #[derive(Clone, Debug)]
 pub(crate) enum WorkloadKind {
     Trace(Arc<Trace>),
+    /// A recording of several threads, each on a core of its own.
+    Threads(Arc<Trace>, Arc<Threads>),
     Synthetic(Synthetic),
     Service(Arc<WarmService>),
 }
@@ -46,6 +48,14 @@ const SYNTHETIC_INSTRUCTIONS: u64 = 5_000_000;
 const STAGGER: Time = Time::ns(20_000);
 
 impl WorkloadKind {
+    /// Its recording, if it is one.
+    pub(super) fn trace(&self) -> Option<&Arc<Trace>> {
+        match self {
+            WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => Some(trace),
+            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
+        }
+    }
+
     /// Reads the settings of a synthetic workload: `mb=64,instructions=1000000,utilisation=10`.
     pub(crate) fn synthetic(
         kernel: Kernel,
@@ -133,27 +143,33 @@ impl Workload {
     /// Instructions that all cores together will play.
     #[must_use]
     pub fn instructions(&self, limit: Option<u64>) -> u64 {
-        let of = |part: &Part| match &part.kind {
-            WorkloadKind::Trace(trace) => trace.totals.instructions,
-            WorkloadKind::Synthetic(spec) => spec.instructions,
-            WorkloadKind::Service(service) => service.spec.instructions,
-        };
         let limit = limit.unwrap_or(u64::MAX);
-        self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
+        let of = |part: &Part| {
+            let copies = part.copies as u64;
+            match &part.kind {
+                WorkloadKind::Trace(trace) => trace.totals.instructions.min(limit) * copies,
+                // At most: how they are divided among the threads is not known.
+                WorkloadKind::Threads(trace, _) => {
+                    trace.totals.instructions.min(limit.saturating_mul(copies))
+                }
+                WorkloadKind::Synthetic(spec) => spec.instructions.min(limit) * copies,
+                WorkloadKind::Service(service) => service.spec.instructions.min(limit) * copies,
+            }
+        };
+        self.parts.iter().map(of).sum()
     }
 
     /// The run of which it holds samples, if it is a recording of some.
     pub(crate) fn samples(&self) -> Option<&Samples> {
-        match &self.parts.first()?.kind {
-            WorkloadKind::Trace(trace) => trace.header.samples.as_ref(),
-            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
-        }
+        self.parts.first()?.kind.trace()?.header.samples.as_ref()
     }
 
     /// Returns whether its operating systems ever halt a core.
     pub(crate) fn halts(&self) -> bool {
         self.parts.iter().any(|part| match &part.kind {
-            WorkloadKind::Trace(trace) => trace.totals.events.contains_key("idle"),
+            WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => {
+                trace.totals.events.contains_key("idle")
+            }
             WorkloadKind::Synthetic(spec) => spec.duty.is_some(),
             WorkloadKind::Service(_) => false,
         })
@@ -164,6 +180,7 @@ impl Workload {
     pub fn identity(&self) -> String {
         let part = |part: &Part| match &part.kind {
             WorkloadKind::Trace(trace) => format!("{:016x}*{}", trace.digest, part.copies),
+            WorkloadKind::Threads(trace, _) => format!("{:016x} by threads", trace.digest),
             WorkloadKind::Synthetic(spec) => format!("{spec:?}*{}", part.copies),
             WorkloadKind::Service(service) => format!("{:?}*{}", service.spec, part.copies),
         };
@@ -173,11 +190,10 @@ impl Workload {
     /// Returns what is counted as work: `request` if every part marks its requests.
     #[must_use]
     pub fn unit_of_work(&self) -> &'static str {
-        let marks = |part: &Part| match &part.kind {
-            WorkloadKind::Trace(trace) => {
+        let marks = |part: &Part| {
+            part.kind.trace().is_some_and(|trace| {
                 trace.header.unit_of_work == "request" && trace.totals.requests > 0
-            }
-            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => false,
+            })
         };
         // All or none: requests of one part beside instructions of another have no common unit.
         if self.parts.iter().all(marks) {
@@ -230,10 +246,7 @@ impl Workload {
     pub fn tasks(&self, limit: Option<u64>) -> Result<Vec<Task>, StudyError> {
         let mut tasks: Vec<Task> = Vec::new();
         for part in &self.parts {
-            let file = match &part.kind {
-                WorkloadKind::Trace(trace) => Some(trace.file()?),
-                WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
-            };
+            let file = part.kind.trace().map(|trace| trace.file()).transpose()?;
             let warm = match (&part.kind, &file) {
                 (WorkloadKind::Service(service), _) => service.warm(),
                 (_, Some(file)) => {
@@ -248,12 +261,20 @@ impl Workload {
                 }
                 (_, None) => Arc::default(),
             };
-            for _ in 0..part.copies {
+            for copy in 0..part.copies {
+                let mut thread = None;
                 let source: Box<dyn Source> = match (&part.kind, &file) {
                     (WorkloadKind::Synthetic(spec), _) => Box::new(spec.source()),
                     (WorkloadKind::Service(service), _) => Box::new(service.source()),
-                    (WorkloadKind::Trace(_), Some(file)) => Box::new(file.stream()),
-                    (WorkloadKind::Trace(trace), None) => Box::new(trace.file()?.stream()),
+                    (WorkloadKind::Threads(_, threads), Some(file)) => {
+                        let (source, one) = threads.thread(copy, file.stream());
+                        thread = Some(one);
+                        source
+                    }
+                    (_, Some(file)) => Box::new(file.stream()),
+                    (WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _), None) => {
+                        Box::new(trace.file()?.stream())
+                    }
                 };
                 tasks.push(Task {
                     source,
@@ -261,9 +282,10 @@ impl Workload {
                     load: load_of(part),
                     limit: limit.unwrap_or(u64::MAX),
                     // By the number of all tasks, not of the copies: parts side by side are
-                    // staggered as well.
-                    start: STAGGER * tasks.len() as u64,
+                    // staggered as well. Threads begin when one of them begins another.
+                    start: if thread.is_some() { Time::ZERO } else { STAGGER * tasks.len() as u64 },
                     shared: None,
+                    thread,
                 });
             }
         }
@@ -273,7 +295,7 @@ impl Workload {
 
 fn load_of(part: &Part) -> LoadKind {
     match &part.kind {
-        WorkloadKind::Trace(trace) => {
+        WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => {
             trace.header.load.as_ref().map_or(LoadKind::Closed, |load| load.kind)
         }
         // Bursts come on their own schedule.
