@@ -2,8 +2,8 @@
 //! The order of threads: one at a time, as on a machine with one CPU.
 //!
 //! A thread keeps its turn until it makes a system call, or has executed so many instructions while
-//! others wait, [`QUANTUM`] unless it is told otherwise. Otherwise the trace would have no order, and a thread that spins until
-//! another has done its work would fill it.
+//! others wait: [`QUANTUM`], if nothing else is said. Otherwise the trace would have no order, and
+//! a thread that spins until another has done its work would fill it.
 
 use std::collections::VecDeque;
 

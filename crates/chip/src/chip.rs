@@ -192,6 +192,20 @@ fn seen(front_end: FrontEnd, options: &Options<'_>) -> FrontEnd {
     }
 }
 
+/// Watches the kernel entries of a thread, by its number and home, if they may move or it may take
+/// turns of a `slice`.
+fn watched(
+    machine: &Machine,
+    options: &Options<'_>,
+    (thread, home): (usize, usize),
+    slice: Option<Time>,
+) -> Option<Box<OsThread>> {
+    let policy = options.offload?(thread);
+    let mut os = OsThread::on(machine, policy, home);
+    os.slice = slice;
+    Some(Box::new(os))
+}
+
 impl<'a> Chip<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
@@ -214,16 +228,9 @@ impl<'a> Chip<'a> {
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
             let front_end = memories.place(n, FrontEnd::new(task.source, code, n, task.limit));
-            let front_end = match task.thread {
-                Some(thread) => front_end.taking_turns(thread),
-                None => front_end,
-            };
-            let mut thread = Thread::new(seen(front_end, options), task.load);
-            thread.context.os = options.offload.map(|policy| {
-                let mut os = OsThread::on(machine, policy(n), n % users);
-                os.slice = slice;
-                Box::new(os)
-            });
+            let front_end = seen(front_end, options).taking_turns(task.thread);
+            let mut thread = Thread::new(front_end, task.load);
+            thread.context.os = watched(machine, options, (n, n % users), slice);
             warm.push(task.warm);
             if n >= users {
                 thread.left = (task.start, Departure::Sleeps(task.start));

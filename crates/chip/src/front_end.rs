@@ -3,6 +3,7 @@
 //! policies: where a change of privilege matters to somebody, it stops there and says so.
 
 mod fetch;
+mod fetched;
 mod turn;
 
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use halfwink_trace::{Address, Event, Item, Program, Script, Source, TraceError};
 use halfwink_units::LINE_SHIFT;
 
-use self::fetch::Fetched;
+use self::fetched::Fetched;
 pub(crate) use crate::by::{By, Coming};
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
@@ -108,7 +109,7 @@ pub(crate) struct FrontEnd {
     cause: Option<Event>,
     /// Instructions that the thread played in the kernel, on whichever core.
     pub(crate) kernel_instructions: u64,
-    /// Where it waits for other threads of its program, if it plays one of several.
+    /// Waits for other threads of its program, if it plays one of several.
     turns: Option<Box<Turns>>,
 }
 

@@ -9,7 +9,7 @@ use crate::core::{Core, Message, Thread};
 use crate::faults::{Broken, FaultCounts, Silence};
 use crate::machine::Machine;
 use crate::os_cores::{add_calls, os_core_of, Calls, Departure};
-use crate::threads::Board;
+use crate::threads::{Board, Waiting};
 
 /// An event of the scheduler.
 enum Event {
@@ -52,7 +52,7 @@ pub(crate) struct Scheduler {
     silences: Vec<Option<Box<Silence>>>,
     timeout: Time,
     /// Waits of threads of one program for each other.
-    board: Option<Board>,
+    board: Option<Board<Box<Thread>>>,
 }
 
 impl Scheduler {
@@ -62,7 +62,7 @@ impl Scheduler {
         users: usize,
         memories: usize,
         wait: Vec<Thread>,
-        board: Option<Board>,
+        board: Option<Board<Box<Thread>>>,
     ) -> Scheduler {
         let (os_cores, faults) = (machine.os.cores, &machine.faults);
         let cores = users + os_cores;
@@ -119,14 +119,15 @@ impl Scheduler {
             }
             Departure::Waits(post) => {
                 let thread = Box::new(thread);
-                let now = self.board.as_mut().and_then(|board| board.wait(post, core, thread));
-                if let Some((done, thread)) = now {
-                    self.send(at.max(done), Event::Arrives(core, thread));
+                let board = self.board.as_mut();
+                let goes_on = board.and_then(|board| board.wait(post, (at, core), thread));
+                if let Some((at, thread)) = goes_on {
+                    self.send(at, Event::Arrives(core, thread));
                 }
             }
             Departure::Yields => self.send(at, Event::Arrives(core, Box::new(thread))),
             Departure::Ends => {
-                self.release(|board, free| board.ends(number, at, free));
+                self.release(at, |board| board.ends(number, at));
                 self.begun[1] += 1;
                 self.played += thread.front_end.kernel_instructions;
                 match thread.context.os {
@@ -142,19 +143,21 @@ impl Scheduler {
         }
     }
 
-    /// Lets threads go on that wait for what is done now.
-    fn release(&mut self, done: impl FnOnce(&mut Board, &mut dyn FnMut(Time, usize, Box<Thread>))) {
-        let Some(board) = &mut self.board else { return };
-        let mut free = Vec::new();
-        done(board, &mut |at, core, thread| free.push((at, core, thread)));
-        for (at, core, thread) in free {
-            self.send(at, Event::Arrives(core, thread));
+    /// Lets threads go on whose wait is over at `at`.
+    fn release(
+        &mut self,
+        at: Time,
+        free: impl FnOnce(&mut Board<Box<Thread>>) -> Vec<Waiting<Box<Thread>>>,
+    ) {
+        for Waiting { left, core, thread, .. } in self.board.as_mut().map(free).unwrap_or_default()
+        {
+            self.send(at.max(left), Event::Arrives(core, thread));
         }
     }
 
-    /// What other threads wait for was done at `at`.
+    /// A thread has done what others wait for, at `at`.
     pub(crate) fn post(&mut self, post: u32, at: Time) {
-        self.release(|board, free| board.post(post, at, free));
+        self.release(at, |board| board.post(post, at));
     }
 
     /// Decides whether the wait that a core's thread has come to is over: all have come as far.
@@ -240,7 +243,7 @@ impl Scheduler {
     /// The threads that ended, in their order.
     pub(crate) fn end(self) -> Vec<Thread> {
         debug_assert!(
-            self.board.as_ref().is_none_or(Board::is_empty),
+            self.board.as_ref().is_none_or(|board| board.is_empty()),
             "no thread waits when all that others do is done"
         );
         let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();

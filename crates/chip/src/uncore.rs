@@ -252,14 +252,13 @@ impl Uncore {
         let contended = self.contended.as_mut();
         let waiting = contended.map_or(0, |lines| lines.serves(request.line, request.agent));
         let snoop = |request: &Request| snoop(request, waiting);
-        let mode = usize::from(request.kernel);
         // Adjacent lines are in different banks, which are pipelined.
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
         self.count(&request, start);
         let looked_up = start + self.spec.latency;
-        let mut answer = Answer {
+        let answer = Answer {
             agent: request.agent,
             number: request.number,
             line: request.line,
@@ -294,22 +293,45 @@ impl Uncore {
             // waits for that; who invalidates wrote already, when its answer turned out shared.
             Want::Upgrade | Want::Invalidate => {
                 let found = snoop(&request);
-                let upgrades = request.want == Want::Upgrade;
-                if upgrades && found == SnoopResult::Dirty && self.contended.is_some() {
-                    // Another core was served first, and has written the line since.
-                    return Some(Served::Answered(self.transferred(answer, mode)));
-                }
-                self.counts.upgrades[mode] += 1;
-                return upgrades.then_some(Served::Answered(answer));
+                return self.upgraded(&request, answer, found);
             }
             Want::Read | Want::Write | Want::Preheat | Want::Prefetch => {}
         }
         let found = snoop(&request);
+        Some(self.sent(&request, found, answer, start - arrival))
+    }
+
+    /// The other cores gave up a line that a core has; `found` is what they had of it.
+    fn upgraded(
+        &mut self,
+        request: &Request,
+        answer: Answer,
+        found: SnoopResult,
+    ) -> Option<Served> {
+        let (mode, upgrades) = (usize::from(request.kernel), request.want == Want::Upgrade);
+        if upgrades && found == SnoopResult::Dirty && self.contended.is_some() {
+            // Another core was served first, and has written the line since.
+            return Some(Served::Answered(self.transferred(answer, mode)));
+        }
+        self.counts.upgrades[mode] += 1;
+        upgrades.then_some(Served::Answered(answer))
+    }
+
+    /// Sends a line of which the other cores had what was `found`; the request `waited` for its
+    /// bank.
+    fn sent(
+        &mut self,
+        request: &Request,
+        found: SnoopResult,
+        mut answer: Answer,
+        waited: Time,
+    ) -> Served {
+        let (mode, looked_up) = (usize::from(request.kernel), answer.at);
         let reads = request.want != Want::Write;
         answer.shared = reads && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
         let dirty = if found == SnoopResult::Dirty && reads { flag::DIRTY } else { 0 };
-        let Lookup { hit, victim, cold } = self.access(&request, dirty);
+        let Lookup { hit, victim, cold } = self.access(request, dirty);
         let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             served = Served::Answered(self.transferred(answer, mode));
@@ -321,11 +343,11 @@ impl Uncore {
             let counts = matches!(request.want, Want::Read | Want::Write);
             self.counts.misses[mode] += u64::from(counts);
             self.counts.cold_fills[mode] += u64::from(counts && cold);
-            served = Served::Missed(self.read_memory(&request, start - arrival, answer));
+            served = Served::Missed(self.read_memory(request, waited, answer));
         }
         // Behind the line that displaced it: nobody waits for it.
-        self.write_back(victim, &request, looked_up);
-        Some(served)
+        self.write_back(victim, request, looked_up);
+        served
     }
 
     /// A line that was found in another core comes from there.

@@ -352,7 +352,6 @@ impl Code {
                 op: Op::Store,
                 access: access as u16,
                 size: site.size,
-                folds: locked(instr),
                 ..blank(instr)
             });
         }
@@ -386,7 +385,7 @@ fn blank(instr: &Instr) -> Uop {
         size: 0,
         new_line: false,
         serializing: false,
-        folds: 0,
+        folds: locked(instr),
         ordinary: false,
         offset: instr.offset,
     }

@@ -16,10 +16,11 @@ use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 use crate::error::StudyError;
 use crate::mutant::Mutant;
 use crate::requests::Read;
-use crate::worlds::chip::memory::{by_threads, threads_of};
 use crate::worlds::chip::service::WarmService;
 use crate::worlds::chip::trace::Trace;
-use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
+use crate::worlds::chip::workload::{
+    by_threads, service, threads_of, Part, Workload, WorkloadKind,
+};
 
 /// The folders that come with halfwink. What was read once is kept as long as its file is the same:
 /// a study of thousands of jobs names few machines and traces.

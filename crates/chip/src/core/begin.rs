@@ -51,7 +51,6 @@ impl Core {
         let hears_tokens = [&gate].into_iter().chain(&followers).any(|gate| gate.hears.is_some());
         let mut common = Common::new(machine, index, thread, hears_tokens, input.segregated);
         common.private.shares = input.shares;
-        common.private.contends = common.front_end.turns().is_some();
         let first = clock.cycle_at_or_after(input.start);
         common.private.begin(first);
         let l2_span = clock.time_of(common.private.least_l2_latency());

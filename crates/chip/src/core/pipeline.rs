@@ -101,7 +101,7 @@ pub(crate) struct Common {
     pub(crate) fetch_line: u64,
     /// Writes and calls that other threads wait for, as they are done.
     pub(crate) posts: Vec<(Cycle, u32)>,
-    /// Those whose line is on its way.
+    /// Posts of stores whose line is on its way.
     owed_posts: Vec<(u64, u32)>,
     /// Counters at the last sample of a policy.
     sampled: Sampled,
@@ -124,12 +124,14 @@ impl Common {
         hears_tokens: bool,
         segregated: Option<&Segregated<'_>>,
     ) -> Common {
+        let mut private = Private::new(machine, core, hears_tokens, segregated);
+        private.contends = thread.front_end.turns().is_some();
         Common {
             spec: machine.core,
             fetch: machine.fetch,
             front_end: thread.front_end,
             context: thread.context,
-            private: Private::new(machine, core, hears_tokens, segregated),
+            private,
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             latencies: latencies(&machine.core),
@@ -200,8 +202,8 @@ impl Common {
         Sample { instructions, l2, user }
     }
 
-    /// A store that other threads may wait for has written the cache at cycle `now`: it is done when
-    /// it has its line.
+    /// A store that other threads may wait for has written the cache at cycle `now`: it is done
+    /// when it has its line.
     #[cold]
     pub(crate) fn post(&mut self, post: u32, line: u64, access: Access, now: Cycle) {
         match access {

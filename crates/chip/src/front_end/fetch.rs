@@ -1,53 +1,10 @@
 //! What fetch sees, which may be ahead of dispatch.
 
-use halfwink_trace::{Address, Branch, Item, TemplateId};
+use halfwink_trace::{Address, Branch, Item};
 
+use super::fetched::Fetched;
 use super::FrontEnd;
 use crate::by::{By, Coming};
-
-/// Position of fetch ahead of dispatch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fetched {
-    /// Runs beyond the one that is being dispatched.
-    runs: usize,
-    /// The run that it is in.
-    template: TemplateId,
-    /// Number of that run's lines.
-    lines: u64,
-    /// Whether that run's branch is fetched, too.
-    branch: bool,
-    /// Instructions of the runs beyond.
-    instructions: u64,
-    /// Accesses of the runs beyond to words that threads synchronise by.
-    accesses: u64,
-}
-
-impl Default for Fetched {
-    fn default() -> Fetched {
-        // Of no run yet: through with it.
-        let (runs, template, lines) = (0, TemplateId(0), 0);
-        Fetched { runs, template, lines, branch: true, instructions: 0, accesses: 0 }
-    }
-}
-
-impl Fetched {
-    /// Dispatch goes to the next run, and takes fetch with it if that is not there yet.
-    #[inline]
-    pub(super) fn next_run(&mut self, template: TemplateId, instructions: u16) {
-        if self.runs == 0 {
-            *self = Fetched { template, branch: false, ..Fetched::default() };
-            return;
-        }
-        self.runs -= 1;
-        self.instructions -= u64::from(instructions);
-    }
-
-    /// The run that dispatch is in has so many accesses to words that threads synchronise by.
-    pub(super) fn passes(&mut self, accesses: u64) {
-        // Fetch that was not ahead has counted none.
-        self.accesses = self.accesses.saturating_sub(accesses);
-    }
-}
 
 impl FrontEnd {
     /// Returns the next item for fetch, which may be ahead of dispatch. Fetch never goes beyond an

@@ -13,13 +13,14 @@ use crate::uop::{Op, Playable};
 const IN_LINE: u64 = (1 << LINE_SHIFT) - 1;
 
 impl FrontEnd {
-    /// Plays one of several threads from now on, which waits for the others.
-    pub(crate) fn taking_turns(mut self, thread: OneThread) -> FrontEnd {
-        self.turns = Some(Box::new(Turns::new(thread, Arc::clone(self.source.program()))));
+    /// Plays one of several threads from now on, if any, which waits for the others.
+    pub(crate) fn taking_turns(mut self, thread: Option<OneThread>) -> FrontEnd {
+        let program = self.source.program();
+        self.turns = thread.map(|thread| Box::new(Turns::new(thread, Arc::clone(program))));
         self
     }
 
-    /// Its waits, if it is one of several threads.
+    /// Returns the waits of its thread, if that is one of several.
     #[inline]
     pub(crate) fn turns(&self) -> Option<&Turns> {
         self.turns.as_deref()

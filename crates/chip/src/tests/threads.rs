@@ -223,7 +223,8 @@ fn counters_in_one_line_travel_and_padded_ones_do_not() {
         };
         assert_eq!(each(plain, FAR), (3.0, 0.0), "{kind}");
         // In order, the load of 20, the addition, and the store before the next load. Out of order,
-        // loads take the value from the store queue, and stores gather while the line is on its way.
+        // loads take the value from the store queue, and stores gather while the line is on its
+        // way.
         match (kind, each(plain, LOCK + 8)) {
             ("in-order", each) => assert_eq!(each, (22.0, 1.0)),
             (_, (cycles, transfers)) => {

@@ -4,21 +4,30 @@ use std::sync::Arc;
 
 use halfwink_units::Time;
 
-use super::{OneThread, Threads};
-use crate::core::Thread;
+use super::order::{OneThread, Threads};
 
-/// State of the waits between the threads of a run.
-pub(crate) struct Board {
+/// State of the waits between the threads of a run, which are given as `T` while they wait.
+pub(crate) struct Board<T> {
     of: Arc<Threads>,
     /// Time at which each post was done; never, if it was not yet.
     done: Vec<Time>,
-    /// Threads that wait: for which post, and on which core.
-    waiting: Vec<(u32, usize, Box<Thread>)>,
+    /// Threads that wait for posts.
+    waiting: Vec<Waiting<T>>,
 }
 
-impl Board {
+/// A thread that waits for a post, and the core that it left at a time.
+pub(crate) struct Waiting<T> {
+    post: u32,
+    pub(crate) left: Time,
+    pub(crate) core: usize,
+    pub(crate) thread: T,
+}
+
+impl<T> Board<T> {
     /// Creates the board of the tasks that are threads of one recording; none, if they are not.
-    pub(crate) fn of<'a>(mut tasks: impl Iterator<Item = Option<&'a OneThread>>) -> Option<Board> {
+    pub(crate) fn of<'a>(
+        mut tasks: impl Iterator<Item = Option<&'a OneThread>>,
+    ) -> Option<Board<T>> {
         let of = Arc::clone(&tasks.next()??.of);
         let done = vec![Time::NEVER; of.posts as usize];
         Some(Board { of, done, waiting: Vec::new() })
@@ -34,45 +43,33 @@ impl Board {
     pub(crate) fn wait(
         &mut self,
         post: u32,
-        core: usize,
-        thread: Box<Thread>,
-    ) -> Option<(Time, Box<Thread>)> {
+        (left, core): (Time, usize),
+        thread: T,
+    ) -> Option<(Time, T)> {
         let done = self.done[post as usize];
-        if done == Time::NEVER {
-            self.waiting.push((post, core, thread));
-            return None;
+        if done != Time::NEVER {
+            return Some((left.max(done), thread));
         }
-        Some((done, thread))
+        self.waiting.push(Waiting { post, left, core, thread });
+        None
     }
 
-    /// A post is done at `at`; `release` gets the threads that waited for it, with their cores.
-    pub(crate) fn post(
-        &mut self,
-        post: u32,
-        at: Time,
-        mut release: impl FnMut(Time, usize, Box<Thread>),
-    ) {
+    /// A post is done at `at`; returns the threads that waited for it.
+    pub(crate) fn post(&mut self, post: u32, at: Time) -> Vec<Waiting<T>> {
         debug_assert!(self.done[post as usize] == Time::NEVER, "a write is done once");
         self.done[post as usize] = at;
-        for (_, core, thread) in self.waiting.extract_if(.., |(on, ..)| *on == post) {
-            release(at.max(thread.left.0), core, thread);
-        }
+        self.waiting.extract_if(.., |waiting| waiting.post == post).collect()
     }
 
-    /// A thread ends at `at`, perhaps before its recording does: nothing waits for it any more.
-    pub(crate) fn ends(
-        &mut self,
-        thread: usize,
-        at: Time,
-        mut release: impl FnMut(Time, usize, Box<Thread>),
-    ) {
+    /// A thread ends at `at`, perhaps before its recording does; returns the threads that waited
+    /// for it.
+    pub(crate) fn ends(&mut self, thread: usize, at: Time) -> Vec<Waiting<T>> {
         let of = Arc::clone(&self.of);
-        let Some(thread) = of.threads.get(thread) else { return };
-        for &(_, post) in thread.writes.iter().chain(&thread.calls) {
-            if self.done[post as usize] == Time::NEVER {
-                self.post(post, at, &mut release);
-            }
-        }
+        let Some(thread) = of.threads.get(thread) else { return Vec::new() };
+        let posts = thread.writes.iter().chain(&thread.calls).map(|&(_, post)| post);
+        let left = posts.filter(|&post| self.done[post as usize] == Time::NEVER);
+        let left: Vec<u32> = left.collect();
+        left.into_iter().flat_map(|post| self.post(post, at)).collect()
     }
 
     /// True if no thread waits.

@@ -1,9 +1,9 @@
 //! Lines that the cores of one program's threads contend for.
 //!
-//! The order in which the shared levels serve requests is the order in which cores have a line. Two
-//! things follow. A core that has asked for a line and was not served yet does not have it, whatever
-//! its caches note for the answer: another core's request takes nothing from it. And a core can pass
-//! a line on only when it has arrived.
+//! The order in which the shared levels serve requests is the order in which cores have a line.
+//! Two things follow. A core that has asked for a line and was not served yet does not have it,
+//! whatever its caches note for the answer: another core's request takes nothing from it. And a
+//! core can pass a line on only when it has arrived.
 
 use std::collections::HashMap;
 

@@ -11,12 +11,17 @@ use crate::front_end::{By, WorkCounts};
 use crate::private::{Access, Private};
 
 impl Private {
-    /// Reads a line of data to write it, at cycle `now`.
+    /// Reads a line of data to write it, at cycle `now`. It is kept out of the pipelines' loops,
+    /// where a second copy of the access would take room.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn lock(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
         self.data(line, true, by, now, Some(work))
     }
 
     /// Writes a line that the load of the same instruction has [locked](Private::lock).
+    #[cold]
+    #[inline(never)]
     pub(crate) fn write_locked(&mut self, line: u64, by: By) -> Access {
         self.counts.l1d_accesses[usize::from(by.kernel())] += 1;
         // Without a flag: the line may have become another core's since.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use halfwink_trace::{Event, Item, Program, Source, TemplateId, TraceError};
 
+use super::order::{Thread, Threads};
 use super::words::Words;
-use super::{Thread, Threads};
 
 /// Numbers of system calls (Linux, x86-64: arch/x86/entry/syscalls/syscall_64.tbl).
 mod call {
@@ -23,7 +23,7 @@ mod futex {
     pub(super) const WAITS: [u64; 4] = [0, 9, 6, 11];
     /// Wake, requeue, compare and requeue, wake with an operation, unlock, and wake a bit set.
     pub(super) const WAKES: [u64; 6] = [1, 3, 4, 5, 7, 10];
-    /// Those among them that name a second futex in their fifth argument.
+    /// Operations among them that name a second futex in their fifth argument.
     pub(super) const OF_TWO: [u64; 3] = [3, 4, 5];
 }
 
@@ -46,7 +46,7 @@ struct At {
     seen: Vec<u64>,
     /// The futex that its last call waits on, and where it was recorded.
     blocked: Option<(u64, u64)>,
-    /// It has executed an instruction.
+    /// Set once the thread has executed an instruction.
     began: bool,
 }
 

@@ -9,7 +9,7 @@ pub(super) struct ThreadStream<S> {
     source: S,
     /// Number of the thread in the recording.
     thread: u16,
-    /// Whether the recording is in a part of this thread.
+    /// True in a part of the recording that this thread executed; none before the first number.
     is_here: Option<bool>,
 }
 

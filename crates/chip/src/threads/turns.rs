@@ -6,26 +6,26 @@ use std::sync::Arc;
 use halfwink_trace::{Address, Program, TemplateId};
 use halfwink_units::Time;
 
-use super::OneThread;
+use super::order::OneThread;
 
 /// State of the wait in front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has asked yet whether it is over.
+    /// The pipeline has not come to it.
     New,
-    /// It is asked whether it was over at this time, which the chip decides once all cores have
-    /// come as far.
+    /// The pipeline came to it at this time. The chip decides whether it was over then, once all
+    /// cores have come as far.
     Asked(Time),
-    /// It is over.
+    /// The thread may go on.
     Over,
     /// The thread has to leave its core until it is over.
     Waits,
 }
 
-/// What a thread does at a wait.
+/// Reaction of a thread to a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It asks, and looks again a cycle later.
+    /// The thread asks whether the wait is over, and looks again a cycle later.
     Asks,
     GoesOn,
     Leaves,

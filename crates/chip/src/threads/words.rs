@@ -16,7 +16,7 @@ const _: () = assert!(WORDS == u16::BITS as u64);
 pub(super) struct Words {
     /// Lines that hold some, and [`EMPTY`]; open addressing.
     lines: Box<[u64]>,
-    /// Those words of each line, a bit each.
+    /// Synchronisation words of each line, a bit each.
     masks: Box<[u16]>,
     held: usize,
 }

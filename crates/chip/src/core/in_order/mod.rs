@@ -42,9 +42,9 @@ struct QueuedStore {
     first_byte: u64,
     last_byte: u64,
     by: By,
-    /// Of an atomic instruction, whose load has taken the line.
+    /// The store is an atomic instruction's, whose load has taken the line.
     is_locked: bool,
-    /// What other threads wait for.
+    /// Number of the post that the store is, if other threads wait for it.
     post: Option<u32>,
     /// First cycle at which it may write the cache.
     earliest: Cycle,

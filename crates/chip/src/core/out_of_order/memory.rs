@@ -11,9 +11,9 @@ use crate::uop::{fold, Op, Unit, Uop};
 pub(super) struct QueuedStore {
     lines: [u64; 2],
     by: By,
-    /// Of an atomic instruction, whose load has taken the line.
+    /// The store is an atomic instruction's, whose load has taken the line.
     is_locked: bool,
-    /// What other threads wait for.
+    /// Number of the post that the store is, if other threads wait for it.
     post: Option<u32>,
 }
 

@@ -1,21 +1,16 @@
 //! The memory that programs and threads side by side share.
 
-use std::sync::Arc;
-
-use halfwink_chip::MAX_CORES;
 use halfwink_techniques::Choice;
-use halfwink_trace::CodeForm;
 
 use super::adapt::Joint;
 use super::io_path;
-use super::trace::Trace;
 use super::workload::{Part, Workload, WorkloadKind};
 use crate::error::StudyError;
 
 /// The memory that programs side by side share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// They share nothing.
+    /// Each has a memory of its own.
     Apart,
     /// All: they are CPUs of one recorded machine, or threads of one recorded program.
     One,
@@ -65,66 +60,17 @@ impl Memory {
     }
 }
 
-/// The setting of a recording that puts each of its threads on a core of its own.
-const THREADS: &str = "threads=cores";
-
-/// Splits the setting off the name of a recording; true if it is there.
-///
-/// # Errors
-/// If the setting has another value.
-pub(crate) fn by_threads(name: &str) -> Result<(&str, bool), StudyError> {
-    match name.rsplit_once(':') {
-        Some((file, THREADS)) => Ok((file, true)),
-        Some((_, setting)) if setting.split('=').next() == Some("threads") => {
-            let message = format!("workload `{name}`: setting `{setting}`: expected `{THREADS}`");
-            Err(StudyError::Usage(message))
-        }
-        _ => Ok((name, false)),
-    }
-}
-
-/// A recording, played by threads; one that has a single thread plays as ever.
-///
-/// # Errors
-/// If the order of its threads is not known, if there are too many of them, or if the file is
-/// damaged.
-pub(crate) fn threads_of(name: &str, trace: Arc<Trace>) -> Result<WorkloadKind, StudyError> {
-    if let Some(samples) = &trace.header.samples {
-        return Err(StudyError::Usage(format!(
-            "workload `{name}`: {THREADS}: {} samples do not hold what threads waited for between \
-             them; expected a recording in one piece",
-            samples.begins.len()
-        )));
-    }
-    let threads = trace.threads()?;
-    let count = threads.count();
-    if count == 1 {
-        return Ok(WorkloadKind::Trace(trace));
-    }
-    if count > MAX_CORES {
-        return Err(StudyError::Usage(format!(
-            "workload `{name}`: {THREADS}: {count} threads, expected at most {MAX_CORES}"
-        )));
-    }
-    if trace.header.code == CodeForm::Decoded && !threads.synchronise() {
-        return Err(StudyError::Usage(format!(
-            "workload `{name}`: {THREADS}: it was imported without the bytes of its instructions, \
-             so that atomic ones are not known; expected a recording with them"
-        )));
-    }
-    Ok(WorkloadKind::Threads(trace, threads))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::Path;
 
     use halfwink_engine::RunControl;
-    use halfwink_trace::{Address, BlockDef, Code, Event, Header, RawAccess, Samples, TraceWriter};
+    use halfwink_trace::{
+        Address, BlockDef, Code, CodeForm, Event, Header, RawAccess, Samples, TraceWriter,
+    };
     use halfwink_units::{PhysAddr, VirtAddr};
 
-    use super::*;
     use crate::job::Job;
     use crate::logs::Logs;
     use crate::shipped::library;

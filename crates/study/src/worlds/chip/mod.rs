@@ -7,7 +7,7 @@ mod entries;
 mod fault_tests;
 mod idle_floor;
 mod io_path;
-pub(crate) mod memory;
+mod memory;
 mod network;
 mod os_profile;
 mod predict;

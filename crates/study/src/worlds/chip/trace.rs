@@ -26,7 +26,7 @@ pub(crate) struct Trace {
     open: Mutex<Weak<TraceFile>>,
     /// The lines that copies share, once they have been asked for.
     shared: OnceLock<Arc<SharedLines>>,
-    /// Its threads, once they have been asked for.
+    /// The threads, once they have been asked for.
     threads: OnceLock<Arc<Threads>>,
 }
 
@@ -85,7 +85,8 @@ impl Trace {
         Ok(Arc::clone(self.shared.get_or_init(|| Arc::new(lines))))
     }
 
-    /// Its threads and what each waits for; two passes over all of it when it is first asked for.
+    /// Finds its threads and what each waits for: two passes over all of it when it is first asked
+    /// for.
     ///
     /// # Errors
     /// If the file is gone or damaged.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use halfwink_chip::{Task, Threads};
+use halfwink_chip::{Task, Threads, MAX_CORES};
 use halfwink_engine::nearest;
 use halfwink_trace::{
-    Duty, Kernel, LoadKind, Problem, Samples, Service, ServiceModel, Source, Synthetic, TraceError,
+    CodeForm, Duty, Kernel, LoadKind, Problem, Samples, Service, ServiceModel, Source, Synthetic,
+    TraceError,
 };
 use halfwink_units::Time;
 
@@ -48,7 +49,7 @@ const SYNTHETIC_INSTRUCTIONS: u64 = 5_000_000;
 const STAGGER: Time = Time::ns(20_000);
 
 impl WorkloadKind {
-    /// Its recording, if it is one.
+    /// Returns the recording, if it is one.
     pub(super) fn trace(&self) -> Option<&Arc<Trace>> {
         match self {
             WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => Some(trace),
@@ -131,6 +132,56 @@ pub(crate) fn service(model: ServiceModel, settings: &str) -> Result<Service, St
         })?;
     }
     Ok(spec)
+}
+
+/// The setting of a recording that puts each of its threads on a core of its own.
+const THREADS: &str = "threads=cores";
+
+/// Splits the setting off the name of a recording; true if it is there.
+///
+/// # Errors
+/// If the setting has another value.
+pub(crate) fn by_threads(name: &str) -> Result<(&str, bool), StudyError> {
+    match name.rsplit_once(':') {
+        Some((file, THREADS)) => Ok((file, true)),
+        Some((_, setting)) if setting.split('=').next() == Some("threads") => {
+            let message = format!("workload `{name}`: setting `{setting}`: expected `{THREADS}`");
+            Err(StudyError::Usage(message))
+        }
+        _ => Ok((name, false)),
+    }
+}
+
+/// A recording, played by threads; one that has a single thread plays as ever.
+///
+/// # Errors
+/// If the order of its threads is not known, if there are too many of them, or if the file is
+/// damaged.
+pub(crate) fn threads_of(name: &str, trace: Arc<Trace>) -> Result<WorkloadKind, StudyError> {
+    if let Some(samples) = &trace.header.samples {
+        return Err(StudyError::Usage(format!(
+            "workload `{name}`: {THREADS}: {} samples do not hold what threads waited for between \
+             them; expected a recording in one piece",
+            samples.begins.len()
+        )));
+    }
+    let threads = trace.threads()?;
+    let count = threads.count();
+    if count == 1 {
+        return Ok(WorkloadKind::Trace(trace));
+    }
+    if count > MAX_CORES {
+        return Err(StudyError::Usage(format!(
+            "workload `{name}`: {THREADS}: {count} threads, expected at most {MAX_CORES}"
+        )));
+    }
+    if trace.header.code == CodeForm::Decoded && !threads.synchronise() {
+        return Err(StudyError::Usage(format!(
+            "workload `{name}`: {THREADS}: it was imported without the bytes of its instructions, \
+             so that atomic ones are not known; expected a recording with them"
+        )));
+    }
+    Ok(WorkloadKind::Threads(trace, threads))
 }
 
 impl Workload {
