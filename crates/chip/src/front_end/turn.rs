@@ -6,7 +6,7 @@ use halfwink_trace::{Item, TemplateId};
 use halfwink_units::LINE_SHIFT;
 
 use super::FrontEnd;
-use crate::threads::{OneThread, Turns};
+use crate::threads::{OneThread, Turns, NO_POST};
 use crate::uop::{Op, Playable};
 
 /// Position of a byte in its line.
@@ -30,10 +30,10 @@ impl FrontEnd {
         self.turns.as_deref_mut()
     }
 
-    /// Returns what others wait for, if the store in front does it: its post.
+    /// Returns the post that the store in front is, or [`NO_POST`] if no thread waits for it.
     #[inline]
-    pub(crate) fn post_of(&self, access: u16) -> Option<u32> {
-        self.turns.as_ref()?.post_of(access)
+    pub(crate) fn post_of(&self, access: u16) -> u32 {
+        self.turns.as_ref().map_or(NO_POST, |turns| turns.post_of(access))
     }
 
     /// A run has begun; true if it waits before its first micro-operation.

@@ -31,4 +31,4 @@ mod words;
 pub(crate) use board::{Board, Waiting};
 pub(crate) use contended::Contended;
 pub use order::{OneThread, Threads};
-pub(crate) use turns::{Turn, Turns};
+pub(crate) use turns::{Turn, Turns, NO_POST};

@@ -8,6 +8,9 @@ use halfwink_units::Time;
 
 use super::order::OneThread;
 
+/// The number of no post. Queued stores hold one each, and would grow by an option.
+pub(crate) const NO_POST: u32 = u32::MAX;
+
 /// State of the wait in front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -120,9 +123,9 @@ impl Turns {
         (!waits).then_some(accesses)
     }
 
-    /// Returns what others wait for, if this access of the run in front does it.
-    pub(crate) fn post_of(&self, access: u16) -> Option<u32> {
-        self.posts.iter().find(|(n, _)| *n == access).map(|&(_, post)| post)
+    /// Returns what others wait for, if this access of the run in front does it, or [`NO_POST`].
+    pub(crate) fn post_of(&self, access: u16) -> u32 {
+        self.posts.iter().find(|(n, _)| *n == access).map_or(NO_POST, |&(_, post)| post)
     }
 
     /// The thread makes a system call; returns what others wait for, if it is that.

@@ -8,6 +8,7 @@ use crate::cpi_stack::Reason;
 use crate::front_end::By;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
+use crate::threads::NO_POST;
 use crate::translation::Page;
 use crate::uop::{fold, Uop, NO_REG};
 
@@ -139,7 +140,7 @@ impl InOrder {
         self.translated(pages, by);
         let (first, last, byte) = self.common.front_end.data_lines();
         let post = self.common.front_end.post_of(uop.access);
-        self.posts += u32::from(post.is_some());
+        self.posts += u32::from(post != NO_POST);
         self.stores.push_back(QueuedStore {
             lines: [first, last],
             first_byte: byte,
@@ -202,9 +203,9 @@ impl InOrder {
         } else {
             self.last_drain = at;
             self.stores.pop_front();
-            if let Some(post) = store.post {
+            if store.post != NO_POST {
                 self.posts -= 1;
-                self.common.post(post, last, access, at);
+                self.common.post(store.post, last, access, at);
             }
         }
         self.plan_drain();

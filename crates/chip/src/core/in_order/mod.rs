@@ -44,8 +44,9 @@ struct QueuedStore {
     by: By,
     /// The store is an atomic instruction's, whose load has taken the line.
     is_locked: bool,
-    /// Number of the post that the store is, if other threads wait for it.
-    post: Option<u32>,
+    /// Number of the post that the store is, if other threads wait for it, or
+    /// [`NO_POST`](crate::threads::NO_POST).
+    post: u32,
     /// First cycle at which it may write the cache.
     earliest: Cycle,
     /// Whether its first line is written.

@@ -5,6 +5,7 @@ use halfwink_units::Cycle;
 use super::{slot_of, Front, OutOfOrder, Slot, Waits};
 use crate::front_end::By;
 use crate::private::Access;
+use crate::threads::NO_POST;
 use crate::uop::{fold, Op, Unit, Uop};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,8 +14,8 @@ pub(super) struct QueuedStore {
     by: By,
     /// The store is an atomic instruction's, whose load has taken the line.
     is_locked: bool,
-    /// Number of the post that the store is, if other threads wait for it.
-    post: Option<u32>,
+    /// Number of the post that the store is, if other threads wait for it, or [`NO_POST`].
+    post: u32,
 }
 
 /// Remembers which queued store last wrote each eight bytes.
@@ -62,8 +63,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             self.store_blocked = true;
             return false;
         }
-        if let Some(post) = store.post {
-            self.common.post(post, last, access, now);
+        if store.post != NO_POST {
+            self.common.post(store.post, last, access, now);
         }
         self.store_half = false;
         self.store_head += 1;
