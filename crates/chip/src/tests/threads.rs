@@ -25,6 +25,8 @@ struct Blocks {
     middle: TemplateId,
     /// 40 additions, one behind the other.
     work: TemplateId,
+    /// Three divisions, one behind the other, in which an in-order core has nothing else to do.
+    slow: TemplateId,
 }
 
 /// A recording of several threads in one sequence.
@@ -45,6 +47,7 @@ impl Recording {
             add: writer.block(&[load(1, 2), alu(1, &[1]), store(1, 2)]),
             middle: writer.middle(),
             work: writer.block(&[alu(1, &[1]); 40]),
+            slow: writer.block(&[op(Kind::IntDiv, 6, &[6]); 3]),
         };
         let (script, code) = writer.script();
         Recording { script, blocks, code }
@@ -367,7 +370,7 @@ fn recorded(steps: &Steps) -> Recording {
         recording.thread(thread);
         let word = LOCK + u64::from(place % 5) * 4 + u64::from(place % 3) * 64;
         let data = LOCK + u64::from(place % 37) * 8;
-        match what % 12 {
+        match what % 14 {
             0 | 1 => recording.atomic(word),
             2 => recording.load(word),
             3 => recording.store(word),
@@ -377,6 +380,8 @@ fn recorded(steps: &Steps) -> Recording {
             8 => recording.call(FUTEX, [word, WAKE]),
             9 => recording.call(if place % 2 == 0 { CLONE } else { EXIT }, [0, 0]),
             10 => recording.run(|b| b.middle, &[data, word, word, data]),
+            11 => recording.store(word).run(|b| b.slow, &[]),
+            12 => recording.atomic(word).run(|b| b.slow, &[]),
             _ => recording.work(),
         };
     }
