@@ -25,8 +25,9 @@ struct Blocks {
     middle: TemplateId,
     /// 40 additions, one behind the other.
     work: TemplateId,
-    /// Three divisions, one behind the other, in which an in-order core has nothing else to do.
-    slow: TemplateId,
+    /// 20 additions, one behind the other, and a load: an in-order core may come to it before it
+    /// looks after its stores.
+    late: TemplateId,
 }
 
 /// A recording of several threads in one sequence.
@@ -47,7 +48,7 @@ impl Recording {
             add: writer.block(&[load(1, 2), alu(1, &[1]), store(1, 2)]),
             middle: writer.middle(),
             work: writer.block(&[alu(1, &[1]); 40]),
-            slow: writer.block(&[op(Kind::IntDiv, 6, &[6]); 3]),
+            late: writer.block(&[vec![alu(6, &[6]); 20], vec![load(5, 2)]].concat()),
         };
         let (script, code) = writer.script();
         Recording { script, blocks, code }
@@ -380,8 +381,8 @@ fn recorded(steps: &Steps) -> Recording {
             8 => recording.call(FUTEX, [word, WAKE]),
             9 => recording.call(if place % 2 == 0 { CLONE } else { EXIT }, [0, 0]),
             10 => recording.run(|b| b.middle, &[data, word, word, data]),
-            11 => recording.store(word).run(|b| b.slow, &[]),
-            12 => recording.atomic(word).run(|b| b.slow, &[]),
+            11 => recording.store(word).run(|b| b.late, &[data]),
+            12 => recording.atomic(word).run(|b| b.late, &[data]),
             _ => recording.work(),
         };
     }
@@ -390,7 +391,7 @@ fn recorded(steps: &Steps) -> Recording {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 150,
+        cases: 400,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
