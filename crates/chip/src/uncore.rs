@@ -226,7 +226,7 @@ impl Uncore {
     /// equal times, lower cores are served first.
     pub(crate) fn push(&mut self, at: Time, request: Request) {
         if let Some(contended) = &mut self.contended {
-            contended.asks(request.line, request.agent);
+            contended.asks(&request);
         }
         self.queue.push(at, request.agent.class(), request);
     }
@@ -250,7 +250,7 @@ impl Uncore {
     ) -> Option<Served> {
         let (arrival, request) = self.queue.pop()?;
         let contended = self.contended.as_mut();
-        let waiting = contended.map_or(0, |lines| lines.serves(request.line, request.agent));
+        let waiting = contended.map_or(0, |lines| lines.serves(&request));
         let snoop = |request: &Request| snoop(request, waiting);
         // Adjacent lines are in different banks, which are pipelined.
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];

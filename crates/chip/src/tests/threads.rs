@@ -1,6 +1,6 @@
 //! Threads of one recording on cores of their own: cycles by hand, and waits in the recorded order.
 
-use super::exact::{fingerprint, first_difference, with_extras, EXTRAS};
+use super::exact::{fingerprint, first_difference, with_extras};
 use super::fetch::ahead;
 use super::os_cores::{in_one_memory, never, try_offload};
 use super::*;
@@ -400,7 +400,9 @@ proptest! {
     fn running_ahead_changes_nothing_of_threads(
         steps in prop::collection::vec(any::<(u8, u8, u8)>(), 1..120),
         kind in 0..3usize,
-        extras in 0..EXTRAS,
+        // Translation is left out: what a walk asks for as its answer comes is seen by another core
+        // at that very time or not, by the order of the host.
+        extras in prop::sample::select(vec![0, 3]),
         quantum in 1u64..300,
         never_skip in any::<bool>(),
     ) {

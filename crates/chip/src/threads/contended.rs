@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use halfwink_units::Time;
 
-use crate::agent::Agent;
+use crate::uncore::Request;
 
 /// Requests for lines, and lines on their way.
 #[derive(Debug, Default)]
@@ -24,21 +24,22 @@ pub(crate) struct Contended {
 const ARRIVALS: usize = 1 << 12;
 
 impl Contended {
-    /// An agent asks for a line.
-    pub(crate) fn asks(&mut self, line: u64, agent: Agent) {
-        if let Some(core) = agent.number() {
-            self.asked.push((line, core));
+    /// An agent asks for a line. One that only gives it back, or takes it from others, has it.
+    pub(crate) fn asks(&mut self, request: &Request) {
+        if let Some(core) = request.agent.number().filter(|_| request.want.is_awaited()) {
+            self.asked.push((request.line, core));
         }
     }
 
-    /// The agent's request for a line is served now; returns the other cores, a bit each, whose
-    /// requests for it were not.
-    pub(crate) fn serves(&mut self, line: u64, agent: Agent) -> u128 {
-        let own = |&(asked, core): &(u64, usize)| asked == line && Some(core) == agent.number();
-        if let Some(place) = self.asked.iter().position(own) {
+    /// A request for a line is served now; returns the other cores, a bit each, whose requests for
+    /// it were not.
+    pub(crate) fn serves(&mut self, request: &Request) -> u128 {
+        let core = request.agent.number().filter(|_| request.want.is_awaited());
+        let is_it = |&(line, by): &(u64, usize)| line == request.line && Some(by) == core;
+        if let Some(place) = self.asked.iter().position(is_it) {
             self.asked.swap_remove(place);
         }
-        let others = self.asked.iter().filter(|(asked, _)| *asked == line);
+        let others = self.asked.iter().filter(|(line, _)| *line == request.line);
         others.fold(0, |mask, &(_, core)| mask | 1 << core)
     }
 
