@@ -18,6 +18,8 @@ from halfwink.cli.record import count
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.results import cold_start
 
+ROOT = Path(__file__).parents[2]
+
 #: 1 + 3 x 1000 + 3 instructions; each turn of the loop stores once.
 LOOP = """
     .globl _start
@@ -304,6 +306,44 @@ def test_threads_take_turns(halfwink: Halfwink, tmp_path: Path) -> None:
     events = halfwink("trace", "info", str(out), "--json").json()["facts"]["events"]
     # Each of three threads works for more than a turn.
     assert events["cpu"] > 9
+    hw.record(program, out=out, turn=2000, stdout=subprocess.DEVNULL)
+    shorter = halfwink("trace", "info", str(out), "--json").json()["facts"]["events"]
+    assert shorter["cpu"] > 10 * events["cpu"]
+
+
+def test_threads_contend_for_lines_on_cores_of_their_own(tmp_path: Path) -> None:
+    """Two threads add 20,000 times each to counters in one line, or apart."""
+    source = (ROOT / "workloads" / "programs" / "counters.c").read_text()
+    program = built(tmp_path, source, "-O2")
+
+    def played(kind: str, distance: int) -> tuple[float, int]:
+        out = tmp_path / f"{kind}{distance}.hwt"
+        # In rounds: while the second thread has not begun, the first one spins as long as it takes.
+        words = [program, kind, str(distance), "2000", "10"]
+        hw.record(words, out=out, turn=1000, stdout=subprocess.DEVNULL)
+        workload = f"{out}:threads=cores"
+        results = hw.compare(workload, techniques="always-on", machine="golden-cove-2")
+        [run] = results.runs.iter_rows(named=True)
+        assert run["working_cores"] == 2
+        [transfers] = results.counters.filter(component="l3", counter="transfers")["user"]
+        return run["duration_s"], transfers
+
+    (apart, few), (beside, many) = played("atomic", 128), played("atomic", 8)
+    # Each addition of one thread while the other adds too; the loader's lines travel as well.
+    assert few < 1000 < 28_000 < many
+    # By the machine file: 6 ns and a load from the first level, or 7, 28.8 and 25 ns, and these 6;
+    # both behind 0.13 ms of the loader.
+    assert 3 < beside / apart < 12
+    (apart, _), (beside, many) = played("plain", 128), played("plain", 8)
+    assert beside < 2 * apart
+
+
+def test_recording_of_one_thread_says_that_it_plays_on_one_core(tmp_path: Path) -> None:
+    out = tmp_path / "x.hwt"
+    hw.record(built(tmp_path, LOOP.replace("STATUS", "0")), out=out)
+    [warning] = cold_start.thread_warnings(hw.compare(f"{out}:threads=cores", techniques="tap"))
+    assert warning == f"{out}:threads=cores: the recording has one thread, and plays as {out} does"
+    assert not cold_start.thread_warnings(hw.compare(out, techniques="tap"))
 
 
 def test_static_programs_scripts_and_python_are_recorded(
@@ -444,6 +484,7 @@ def test_wrong_use_is_one_line(halfwink: Halfwink, tmp_path: Path) -> None:
         (["--skip", "3004", "--", program], "program ended with status 0 after 3,004 instructions"),
         (["--skip", "x", "--", program], "--skip x: expected a number of instructions"),
         (["--for", "0", "--", program], "expected at least one"),
+        (["--turn", "0", "--", program], "turns of 0 instructions: expected at least one"),
         (["-o", "none/x.hwt", "--", program], "there is no folder none"),
         (["-o", "/dev/null", "--", program], "expected the name of a file"),
     ):

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use crate::turns::QUANTUM;
+
 /// Instructions of a sample, at least: blocks of up to 512 are recorded whole.
 pub const SMALLEST_SAMPLE: u64 = 100_000;
 
@@ -21,6 +23,8 @@ pub struct Args {
     pub limit: u64,
     /// Wait for the program's start marker.
     pub marked: bool,
+    /// Instructions of a thread's turn while others wait.
+    pub turn: u64,
     /// Number of samples, at least, and instructions of each; everything, if none.
     pub samples: Option<(usize, u64)>,
 }
@@ -33,7 +37,7 @@ impl Args {
     pub fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut out, mut header, mut report) = (None, None, None);
         let (mut skip, mut limit, mut marked) = (0, u64::MAX, false);
-        let (mut samples, mut size) = (None, 0);
+        let (mut samples, mut size, mut turn) = (None, 0, QUANTUM);
         for arg in args {
             let (key, value) =
                 arg.split_once('=').ok_or_else(|| format!("`{arg}`: expected key=value"))?;
@@ -44,18 +48,22 @@ impl Args {
                 "skip" => skip = number(key, value)?,
                 "limit" => limit = number(key, value)?,
                 "marked" => marked = number(key, value)? != 0,
+                "turn" => turn = number(key, value)?,
                 "samples" => samples = Some(number(key, value)?),
                 "size" => size = number(key, value)?,
                 _ => {
                     return Err(format!(
-                        "`{key}`: expected out, header, report, skip, limit, marked, samples or \
-                         size"
+                        "`{key}`: expected out, header, report, skip, limit, marked, turn, samples \
+                         or size"
                     ));
                 }
             }
         }
         if limit == 0 {
             return Err("limit=0: expected at least 1".into());
+        }
+        if turn == 0 {
+            return Err("turn=0: expected at least 1".into());
         }
         if samples.is_some_and(|count| count == 0 || size < SMALLEST_SAMPLE) {
             return Err(format!(
@@ -69,6 +77,7 @@ impl Args {
             skip,
             limit,
             marked,
+            turn,
             samples: samples.map(|count| (count as usize, size)),
         })
     }
@@ -84,7 +93,7 @@ mod tests {
 
     #[test]
     fn arguments_are_all_read() {
-        let words = "out=a header=b report=c skip=5 limit=7 marked=1 samples=2 size=100000";
+        let words = "out=a header=b report=c skip=5 limit=7 marked=1 turn=9 samples=2 size=100000";
         let expected = Args {
             out: "a".into(),
             header: "b".into(),
@@ -92,6 +101,7 @@ mod tests {
             skip: 5,
             limit: 7,
             marked: true,
+            turn: 9,
             samples: Some((2, 100_000)),
         };
         assert_eq!(Args::parse(words.split(' ')), Ok(expected));
@@ -104,6 +114,7 @@ mod tests {
             (vec!["out"], "key=value"),
             (vec!["out=a", "header=b", "report=c", "skip=x"], "number"),
             (vec!["out=a", "header=b", "report=c", "limit=0"], "at least 1"),
+            (vec!["out=a", "header=b", "report=c", "turn=0"], "at least 1"),
             (vec!["out=a", "header=b", "report=c", "samples=0", "size=100000"], "at least 1"),
             (vec!["out=a", "header=b", "report=c", "samples=3", "size=99999"], "at least 100000"),
             (vec!["cpu=1"], "expected out"),

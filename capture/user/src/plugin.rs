@@ -190,7 +190,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         phase,
         recorder: Recorder::new(args.skip, args.limit)
             .sampling(args.samples.map(|(count, size)| Samples::new(count, size))),
-        turns: Turns::default(),
+        turns: Turns::new(args.turn),
         sink: Some(sink),
         began: Instant::now(),
         next_progress: PROGRESS_STEP,

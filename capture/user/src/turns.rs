@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The order of threads: one at a time, as on a machine with one CPU.
 //!
-//! A thread keeps its turn until it makes a system call, or has executed [`QUANTUM`] instructions
-//! while others wait. Otherwise the trace would have no order, and a thread that spins until
-//! another has done its work would fill it.
+//! A thread keeps its turn until it makes a system call, or has executed so many instructions while
+//! others wait: [`QUANTUM`], if nothing else is said. Otherwise the trace would have no order, and
+//! a thread that spins until another has done its work would fill it.
 
 use std::collections::VecDeque;
 
-/// Instructions of a turn while other threads wait.
+/// Instructions of a turn while other threads wait, if nothing is said.
 pub const QUANTUM: u64 = 100_000;
 
 /// The thread that has the turn, and the threads that wait for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turns {
     holder: Option<u32>,
     waiting: VecDeque<u32>,
     used: u64,
+    /// Instructions of a turn while others wait.
+    turn: u64,
     /// Changes whenever a thread goes on.
     pub steps: u64,
 }
 
 impl Turns {
+    /// Creates turns of so many instructions, of which no thread has one yet.
+    #[must_use]
+    pub fn new(turn: u64) -> Turns {
+        Turns { holder: None, waiting: VecDeque::new(), used: 0, turn, steps: 0 }
+    }
+
     /// Returns whether the thread has the turn.
     #[inline]
     #[must_use]
@@ -71,7 +79,7 @@ impl Turns {
     pub fn spend(&mut self, instructions: u64) -> bool {
         self.steps += 1;
         self.used += instructions;
-        self.used >= QUANTUM && !self.waiting.is_empty()
+        self.used >= self.turn && !self.waiting.is_empty()
     }
 }
 
@@ -81,7 +89,7 @@ mod tests {
 
     #[test]
     fn turns_are_given_in_the_order_of_asking() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(QUANTUM);
         assert!(turns.ask(1));
         assert!(!turns.ask(2) && !turns.ask(3));
         assert!(!turns.ask_again(2), "thread 1 has it");
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn quantum_ends_only_while_others_wait() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(QUANTUM);
         turns.ask(1);
         assert!(!turns.spend(QUANTUM));
         turns.ask(2);
@@ -104,7 +112,7 @@ mod tests {
 
     #[test]
     fn turn_of_a_thread_that_is_stuck_is_taken() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(QUANTUM);
         turns.ask(1);
         turns.ask(2);
         turns.take(2);

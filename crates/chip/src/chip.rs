@@ -27,6 +27,7 @@ use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
 use crate::task::Task;
+use crate::threads::{Board, Contended};
 use crate::timeline::Timeline;
 use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
 use crate::uop::Code;
@@ -205,6 +206,20 @@ fn os_core(
     Core::new(&machine, n, CoreInput::vacant(policies, timeline))
 }
 
+/// Watches the kernel entries of a thread, by its number and home, if they may move or it may take
+/// turns of a `slice`.
+fn watched(
+    machine: &Machine,
+    options: &Options<'_>,
+    (thread, home): (usize, usize),
+    slice: Option<Time>,
+) -> Option<Box<OsThread>> {
+    let policy = options.offload?(thread);
+    let mut os = OsThread::on(machine, policy, home);
+    os.slice = slice;
+    Some(Box::new(os))
+}
+
 impl<'a> Chip<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
@@ -215,7 +230,9 @@ impl<'a> Chip<'a> {
     ) -> Result<Chip<'a>, ChipError> {
         refuse(machine, &tasks, options)?;
         let memories = Memories::of(machine, &tasks);
+        let board = Board::of(tasks.iter().map(|task| task.thread.as_ref()));
         let mut uncore = Uncore::new(machine);
+        uncore.contended = board.as_ref().map(|_| Contended::default());
         let (mut cores, mut wait) = (Vec::new(), Vec::new());
         let mut warm = Vec::with_capacity(tasks.len());
         let users = tasks.len().min(machine.cores);
@@ -225,12 +242,9 @@ impl<'a> Chip<'a> {
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
             let front_end = memories.place(n, FrontEnd::new(task.source, code, n, task.limit));
-            let mut thread = Thread::new(seen(front_end, machine, options), task.load);
-            thread.context.os = options.offload.map(|policy| {
-                let mut os = OsThread::on(machine, policy(n), n % users);
-                os.slice = slice;
-                Box::new(os)
-            });
+            let front_end = seen(front_end, machine, options).taking_turns(task.thread);
+            let mut thread = Thread::new(front_end, task.load);
+            thread.context.os = watched(machine, options, (n, n % users), slice);
             warm.push(task.warm);
             if n >= users {
                 thread.left = (task.start, Departure::Sleeps(task.start));
@@ -253,7 +267,7 @@ impl<'a> Chip<'a> {
             cores.push(os_core(machine, options, n, timeline.clone())?);
         }
         let apart = if memories.meet() { 1 } else { users };
-        let scheduler = options.offload.map(|_| Scheduler::new(machine, users, apart, wait));
+        let scheduler = options.offload.map(|_| Scheduler::new(machine, users, apart, wait, board));
         warm_up(&mut cores, users, &memories, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = WakeUpController::of(machine, users, options.wake_up);
@@ -362,10 +376,10 @@ impl<'a> Chip<'a> {
                 if devices && uncore.next_time() > progress.reached() {
                     break;
                 }
-                let found = |request: &Request| match request.agent {
+                let found = |request: &Request, waiting| match request.agent {
                     Agent::DEVICE => {
                         let memories = cores.len();
-                        snoop(cores, memories, request)
+                        snoop(cores, memories, request, waiting)
                     }
                     _ => SnoopResult::Miss,
                 };
@@ -384,7 +398,7 @@ impl<'a> Chip<'a> {
             }
             let cores = &mut self.cores;
             let memories = scheduler.memories;
-            if let Some(served) = uncore.serve(|request| snoop(cores, memories, request)) {
+            if let Some(served) = uncore.serve(|r, waiting| snoop(cores, memories, r, waiting)) {
                 hand_over(&mut self.cores, &mut self.engine, served);
             }
         }
@@ -486,6 +500,9 @@ impl<'a> Chip<'a> {
     fn turn(&mut self, behind: Reached, progress: &Progress) -> Result<(), ChipError> {
         let limit = self.limit(behind, progress);
         let core = &mut self.cores[behind.core];
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.decide(core);
+        }
         core.advance(limit, &mut self.shared)?;
         if let Some(error) = core.fail_of_source() {
             return Err(error.into());
@@ -499,6 +516,9 @@ impl<'a> Chip<'a> {
             return Ok(());
         }
         let Some(scheduler) = &mut self.scheduler else { return Ok(()) };
+        for (at, post) in core.posted() {
+            scheduler.post(post, at);
+        }
         if let Some((at, interrupt)) = core.detached() {
             scheduler.detaches(behind.core, at, interrupt);
         }
@@ -564,12 +584,13 @@ fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
 
 /// Looks for a line in the caches of the cores that its thread may have run on: threads of the
 /// first cores take turns on them, where each has a memory of its own; any runs on the others.
-fn snoop(cores: &mut [Core], memories: usize, request: &Request) -> SnoopResult {
+/// Cores that are `waiting`, a bit each, do not have it yet.
+fn snoop(cores: &mut [Core], memories: usize, request: &Request, waiting: u128) -> SnoopResult {
     let read = matches!(request.want, Want::Read | Want::Preheat | Want::Prefetch);
     let mut found = SnoopResult::Miss;
     for (n, core) in cores.iter_mut().enumerate() {
         let may_hold = n >= memories || memory_of(request.line) % memories == n;
-        if may_hold && request.agent != Agent::core(n) {
+        if may_hold && request.agent != Agent::core(n) && waiting >> n & 1 == 0 {
             found = found.max(core.snoop(request.line, read));
         }
     }

@@ -2,19 +2,24 @@
 //! lookahead. It knows instructions and their privilege, and nothing of cores, operating systems or
 //! policies: where a change of privilege matters to somebody, it stops there and says so.
 
+mod fetch;
+mod fetched;
+mod turn;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use halfwink_trace::{Address, Branch, Event, Item, Program, Script, Source, TraceError};
+use halfwink_trace::{Address, Event, Item, Program, Script, Source, TraceError};
 use halfwink_units::{Cycle, LINE_SHIFT};
 
+use self::fetched::Fetched;
 pub(crate) use crate::by::{By, Coming};
 use crate::cpi_stack::UnitCounts;
-use crate::fetched::Fetched;
 use crate::lines::memory_base;
 use crate::machine::StringSpec;
 use crate::shared_lines::SharedLines;
 use crate::strings::Strings;
+use crate::threads::Turns;
 use crate::translation::{Page, Sizes, Space};
 use crate::uop::{fold, Code, Playable, Uop};
 
@@ -81,6 +86,7 @@ pub(crate) struct FrontEnd {
     pub(crate) space: Space,
     run: Option<Playable>,
     uop: usize,
+    /// The micro-operation up to which they are visible: the run's end, or a wait for a thread.
     end: usize,
     addresses: Vec<Address>,
     /// Position of fetch, if it is ahead.
@@ -108,6 +114,8 @@ pub(crate) struct FrontEnd {
     cause: Option<Event>,
     /// Instructions that the thread played in the kernel, on whichever core.
     pub(crate) kernel_instructions: u64,
+    /// Waits for other threads of its program, if it plays one of several.
+    turns: Option<Box<Turns>>,
 }
 
 impl FrontEnd {
@@ -144,6 +152,7 @@ impl FrontEnd {
             privilege: None,
             cause: None,
             kernel_instructions: 0,
+            turns: None,
         };
         front_end.look_ahead();
         front_end
@@ -240,6 +249,9 @@ impl FrontEnd {
     }
 
     fn next_run(&mut self) -> Head {
+        if self.turns.is_some() && self.comes_to_a_wait() {
+            return if self.uop < self.end { Head::Uop } else { Head::Crossing };
+        }
         loop {
             match self.next {
                 // Asked between blocks only: a limit is passed by less than a block.
@@ -269,6 +281,9 @@ impl FrontEnd {
                     }
                     (self.uop, self.end) = (first, end);
                     self.run = Some(run);
+                    if self.turns.is_some() && self.run_waits(template) {
+                        return Head::Crossing;
+                    }
                     if self.uop < self.end {
                         return Head::Uop;
                     }
@@ -396,101 +411,6 @@ impl FrontEnd {
                 return (taken, returns);
             }
         }
-    }
-
-    /// Returns the next item for fetch, which may be ahead of dispatch. Fetch never goes beyond an
-    /// event, a change of privilege, or an operation that holds back what follows.
-    #[inline]
-    pub(crate) fn coming(&mut self) -> Coming {
-        if self.run.is_none() {
-            // The first run is begun by dispatch.
-            return Coming::Nothing;
-        }
-        loop {
-            let at = self.fetched;
-            let run = &self.code.playable[at.template.0 as usize];
-            if !at.branch {
-                if at.lines < run.lines() {
-                    let offset = run.offset_of_line(at.lines);
-                    let virt = run.pc.wrapping_add(u64::from(offset));
-                    let line = self.placed(run.line_at(offset));
-                    return Coming::Line(line, By::new(virt, run.kernel), virt);
-                }
-                if run.branch != Branch::None {
-                    let (branch, fall_through, kernel) = (run.branch, run.fall_through, run.kernel);
-                    let pc = run.pc.wrapping_add(u64::from(run.branch_offset));
-                    let target = match self.item_ahead(at.runs + 1) {
-                        Item::Run(next) => Some(self.code.playable[next.0 as usize].pc),
-                        _ => None,
-                    };
-                    return Coming::Branch { branch, pc, fall_through, target, kernel };
-                }
-            }
-            let (serializes, kernel) = (run.serializes, run.kernel);
-            // As dispatch will: a run begins if instructions are left to play.
-            if serializes || at.instructions >= self.left {
-                return Coming::Nothing;
-            }
-            let Item::Run(next) = self.item_ahead(at.runs + 1) else { return Coming::Nothing };
-            let run = &self.code.playable[next.0 as usize];
-            if run.kernel != kernel {
-                return Coming::Nothing;
-            }
-            self.fetched = Fetched {
-                runs: at.runs + 1,
-                template: next,
-                lines: 0,
-                branch: false,
-                instructions: at.instructions + u64::from(run.instrs),
-            };
-        }
-    }
-
-    /// Fetch goes past what is coming.
-    #[inline]
-    pub(crate) fn pass_coming(&mut self) {
-        let lines = self.code.playable[self.fetched.template.0 as usize].lines();
-        if self.fetched.lines < lines {
-            self.fetched.lines += 1;
-        } else {
-            self.fetched.branch = true;
-        }
-    }
-
-    /// The item so many (1 and more) behind the run in front, read if it was not.
-    #[inline]
-    fn item_ahead(&mut self, n: usize) -> Item {
-        if n == 1 {
-            return self.next;
-        }
-        if let Some(&(item, _)) = self.ahead.get(n - 2) {
-            return item;
-        }
-        self.read_ahead(n)
-    }
-
-    fn read_ahead(&mut self, n: usize) -> Item {
-        while self.ahead.len() < n - 1 {
-            let last = self.ahead.back().map_or(self.next, |&(item, _)| item);
-            if matches!(last, Item::End) {
-                return Item::End;
-            }
-            // Reading makes the source forget what it has of the last item.
-            if self.ahead.is_empty() && self.held.is_none() {
-                self.held = Some(self.copy_of_addresses());
-            }
-            let item = self.read();
-            let addresses = self.copy_of_addresses();
-            self.ahead.push_back((item, addresses));
-        }
-        self.ahead[n - 2].0
-    }
-
-    fn copy_of_addresses(&mut self) -> Vec<Address> {
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.clear();
-        copy.extend_from_slice(self.source.addresses());
-        copy
     }
 
     /// The micro-operation in front.

@@ -25,7 +25,6 @@ mod core;
 mod cpi_stack;
 mod engine;
 mod faults;
-mod fetched;
 mod followers;
 mod front_end;
 mod gate;
@@ -57,6 +56,7 @@ mod strings;
 mod task;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod timeline;
 mod translation;
 mod uncore;
@@ -104,6 +104,7 @@ pub use second_level::{
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
 pub use shared_lines::SharedLines;
 pub use task::Task;
+pub use threads::{OneThread, Threads};
 pub use timeline::Timeline;
 pub use translation::TlbCounts;
 pub use uncore::L3Counts;

@@ -105,6 +105,9 @@ pub(crate) struct Private {
     pub(crate) must_pause: bool,
     /// Other cores may hold the same lines.
     pub(crate) shares: bool,
+    /// Threads of one program contend for lines: one that left the cache before its data came
+    /// was taken by another core.
+    pub(crate) contends: bool,
     /// Notices, collected only if a policy needs them.
     pub(crate) notices: Option<Vec<Notice>>,
     /// State of the caches that a halt may lose, if any.
@@ -143,6 +146,7 @@ impl Private {
             requests: Vec::new(),
             must_pause: false,
             shares: false,
+            contends: false,
             notices: hears_tokens.then(Vec::new),
             losing: Losing::of(machine),
             translation: machine.tlb.map(|spec| Box::new(Translation::new(spec))),
@@ -265,7 +269,7 @@ impl Private {
     }
 
     #[inline]
-    fn data(
+    pub(crate) fn data(
         &mut self,
         line: u64,
         write: bool,
@@ -353,7 +357,9 @@ impl Private {
         if let Some(n) = self.data_misses.find(line, now) {
             self.counts.l1d_accesses[mode] += 1;
             self.joins(false, n);
-            self.allocate_l1d(line, dirty, by.kernel(), now);
+            if !self.contends {
+                self.allocate_l1d(line, dirty, by.kernel(), now);
+            }
             return outstanding(n, self.data_misses.get(n));
         }
         if !self.data_misses.has_free(now) {

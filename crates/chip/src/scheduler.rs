@@ -9,6 +9,7 @@ use crate::core::{Core, Message, Thread};
 use crate::faults::{Broken, FaultCounts, Silence};
 use crate::machine::Machine;
 use crate::os_cores::{add_calls, os_core_of, Calls, Departure};
+use crate::threads::{Board, Waiting};
 
 /// An event of the scheduler.
 enum Event {
@@ -50,6 +51,8 @@ pub(crate) struct Scheduler {
     /// Times at which each OS core takes no threads, if any, and the timeout of a wait for it.
     silences: Vec<Option<Box<Silence>>>,
     timeout: Time,
+    /// Waits of threads of one program for each other.
+    board: Option<Board<Box<Thread>>>,
 }
 
 impl Scheduler {
@@ -59,6 +62,7 @@ impl Scheduler {
         users: usize,
         memories: usize,
         wait: Vec<Thread>,
+        board: Option<Board<Box<Thread>>>,
     ) -> Scheduler {
         let (os_cores, faults) = (machine.os.cores, &machine.faults);
         let cores = users + os_cores;
@@ -76,6 +80,7 @@ impl Scheduler {
             played: 0,
             silences: (0..os_cores).map(|core| Silence::of(faults, core)).collect(),
             timeout: faults.os_timeout,
+            board,
         };
         for thread in wait {
             let (at, home) = (thread.left.0, thread.home(0));
@@ -112,8 +117,17 @@ impl Scheduler {
             Departure::Sleeps(until) => {
                 self.send(until, Event::Arrives(core, Box::new(thread)));
             }
+            Departure::Waits(post) => {
+                let thread = Box::new(thread);
+                let board = self.board.as_mut();
+                let goes_on = board.and_then(|board| board.wait(post, (at, core), thread));
+                if let Some((at, thread)) = goes_on {
+                    self.send(at, Event::Arrives(core, thread));
+                }
+            }
             Departure::Yields => self.send(at, Event::Arrives(core, Box::new(thread))),
             Departure::Ends => {
+                self.release(at, |board| board.ends(number, at));
                 self.begun[1] += 1;
                 self.played += thread.front_end.kernel_instructions;
                 match thread.context.os {
@@ -125,6 +139,33 @@ impl Scheduler {
                     }
                     _ => self.ended[number] = Some(thread),
                 }
+            }
+        }
+    }
+
+    /// Lets threads go on whose wait is over at `at`.
+    fn release(
+        &mut self,
+        at: Time,
+        free: impl FnOnce(&mut Board<Box<Thread>>) -> Vec<Waiting<Box<Thread>>>,
+    ) {
+        for Waiting { left, core, thread, .. } in self.board.as_mut().map(free).unwrap_or_default()
+        {
+            self.send(at.max(left), Event::Arrives(core, thread));
+        }
+    }
+
+    /// A thread has done what others wait for, at `at`.
+    pub(crate) fn post(&mut self, post: u32, at: Time) {
+        self.release(at, |board| board.post(post, at));
+    }
+
+    /// Decides whether the wait that a core's thread has come to is over: all have come as far.
+    pub(crate) fn decide(&self, core: &mut Core) {
+        let Some(board) = &self.board else { return };
+        if let Some(turns) = core.common_mut().front_end.turns_mut() {
+            if let Some((post, at)) = turns.asks() {
+                turns.decide(board.is_done(post, at));
             }
         }
     }
@@ -201,6 +242,10 @@ impl Scheduler {
 
     /// The threads that ended, in their order.
     pub(crate) fn end(self) -> Vec<Thread> {
+        debug_assert!(
+            self.board.as_ref().is_none_or(|board| board.is_empty()),
+            "no thread waits when all that others do is done"
+        );
         let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
         for (thread, (calls, faults)) in ended.iter_mut().zip(self.beside) {
             if let Some(os) = &mut thread.context.os {

@@ -6,6 +6,7 @@ use halfwink_trace::{LoadKind, Source, WarmSet};
 use halfwink_units::Time;
 
 use crate::shared_lines::SharedLines;
+use crate::threads::OneThread;
 
 /// Work for one core.
 pub struct Task {
@@ -22,4 +23,7 @@ pub struct Task {
     /// Lines that it has in common with all tasks that name the same ones; only where threads are
     /// watched ([`Options::offload`]). Without them, all it touches is its own.
     pub shared: Option<Arc<SharedLines>>,
+    /// The thread that it is, if all tasks are threads of one recording; only where threads are
+    /// watched, and in one memory ([`crate::OsSpec::one_memory`]).
+    pub thread: Option<OneThread>,
 }

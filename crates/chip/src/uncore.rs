@@ -9,6 +9,7 @@ use crate::agent::Agent;
 use crate::cache::{flag, Cache};
 use crate::machine::{L3Spec, Machine, TokenSpec};
 use crate::memory::MainMemory;
+use crate::threads::Contended;
 
 /// A core asks the shared levels for a line, or gives one back.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +189,8 @@ pub(crate) struct Uncore {
     pub(crate) off: Time,
     /// Memory takes a line this often at most.
     line_time: Time,
+    /// Lines that threads of one program contend for, if cores play some.
+    pub(crate) contended: Option<Contended>,
 }
 
 /// Outcome of a look-up in the third level.
@@ -215,12 +218,16 @@ impl Uncore {
             lost_at: None,
             off: Time::ZERO,
             line_time: machine.memory.line_time(),
+            contended: None,
         }
     }
 
     /// A request that arrives at `at`. Requests of one core come in the order of their arrival; at
     /// equal times, lower cores are served first.
     pub(crate) fn push(&mut self, at: Time, request: Request) {
+        if let Some(contended) = &mut self.contended {
+            contended.asks(&request);
+        }
         self.queue.push(at, request.agent.class(), request);
     }
 
@@ -235,17 +242,23 @@ impl Uncore {
     }
 
     /// Serves the first request, and returns its outcome, if an agent waits for it. `snoop` looks
-    /// into the other cores' caches, and takes from them what the request needs.
-    pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Served> {
+    /// into the other cores' caches, and takes from them what the request needs; it leaves out the
+    /// cores of a mask, which have yet to be served the line.
+    pub(crate) fn serve(
+        &mut self,
+        snoop: impl FnOnce(&Request, u128) -> SnoopResult,
+    ) -> Option<Served> {
         let (arrival, request) = self.queue.pop()?;
-        let mode = usize::from(request.kernel);
+        let contended = self.contended.as_mut();
+        let waiting = contended.map_or(0, |lines| lines.serves(&request));
+        let snoop = |request: &Request| snoop(request, waiting);
         // Adjacent lines are in different banks, which are pipelined.
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
         self.count(&request, start);
         let looked_up = start + self.spec.latency;
-        let mut answer = Answer {
+        let answer = Answer {
             agent: request.agent,
             number: request.number,
             line: request.line,
@@ -279,32 +292,72 @@ impl Uncore {
             // No data moves: the line is there, the others only have to drop theirs. Who upgrades
             // waits for that; who invalidates wrote already, when its answer turned out shared.
             Want::Upgrade | Want::Invalidate => {
-                self.counts.upgrades[mode] += 1;
-                snoop(&request);
-                return (request.want == Want::Upgrade).then_some(Served::Answered(answer));
+                let found = snoop(&request);
+                return self.upgraded(&request, answer, found);
             }
             Want::Read | Want::Write | Want::Preheat | Want::Prefetch => {}
         }
         let found = snoop(&request);
+        Some(self.sent(&request, found, answer, start - arrival))
+    }
+
+    /// The other cores gave up a line that a core has; `found` is what they had of it.
+    fn upgraded(
+        &mut self,
+        request: &Request,
+        answer: Answer,
+        found: SnoopResult,
+    ) -> Option<Served> {
+        let (mode, upgrades) = (usize::from(request.kernel), request.want == Want::Upgrade);
+        if upgrades && found == SnoopResult::Dirty && self.contended.is_some() {
+            // Another core was served first, and has written the line since.
+            return Some(Served::Answered(self.transferred(answer, mode)));
+        }
+        self.counts.upgrades[mode] += 1;
+        upgrades.then_some(Served::Answered(answer))
+    }
+
+    /// Sends a line of which the other cores had what was `found`; the request `waited` for its
+    /// bank.
+    fn sent(
+        &mut self,
+        request: &Request,
+        found: SnoopResult,
+        mut answer: Answer,
+        waited: Time,
+    ) -> Served {
+        let (mode, looked_up) = (usize::from(request.kernel), answer.at);
         let reads = request.want != Want::Write;
         answer.shared = reads && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
         let dirty = if found == SnoopResult::Dirty && reads { flag::DIRTY } else { 0 };
-        let Lookup { hit, victim, cold } = self.access(&request, dirty);
+        let Lookup { hit, victim, cold } = self.access(request, dirty);
         let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
-            self.counts.transfers[mode] += 1;
-            let at = looked_up + self.transfer;
-            served = Served::Answered(Answer { at, level: Level::Remote, ..answer });
-        } else if !hit {
+            served = Served::Answered(self.transferred(answer, mode));
+        } else if hit {
+            if let Some(contended) = &mut self.contended {
+                contended.arrival(request.line, looked_up, None);
+            }
+        } else {
             let counts = matches!(request.want, Want::Read | Want::Write);
             self.counts.misses[mode] += u64::from(counts);
             self.counts.cold_fills[mode] += u64::from(counts && cold);
-            served = Served::Missed(self.read_memory(&request, start - arrival, answer));
+            served = Served::Missed(self.read_memory(request, waited, answer));
         }
         // Behind the line that displaced it: nobody waits for it.
-        self.write_back(victim, &request, looked_up);
-        Some(served)
+        self.write_back(victim, request, looked_up);
+        served
+    }
+
+    /// A line that was found in another core comes from there.
+    fn transferred(&mut self, answer: Answer, mode: usize) -> Answer {
+        self.counts.transfers[mode] += 1;
+        let at = match &mut self.contended {
+            Some(contended) => contended.arrival(answer.line, answer.at, Some(self.transfer)),
+            None => answer.at + self.transfer,
+        };
+        Answer { at, level: Level::Remote, ..answer }
     }
 
     /// A look-up for a request begins at `start`; whatever level was off is on again.
@@ -444,7 +497,7 @@ mod tests {
         let (agent, issued) = (Agent::core(0), Time::ZERO);
         let request = Request { agent, number: 0, line, want, kernel: false, issued };
         uncore.push(Time::ZERO, request);
-        let _ = uncore.serve(|_| found);
+        let _ = uncore.serve(|_, _| found);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub(crate) mod fold {
     pub(crate) const MOVES: u8 = 2;
     /// Slower: it loads from an address with an index.
     pub(crate) const INDEXED: u8 = 4;
+    /// Locked: an access of an atomic instruction.
+    pub(crate) const LOCKED: u8 = 8;
 }
 
 /// A micro-operation, as cracked.
@@ -312,7 +314,7 @@ impl Code {
                 op: Op::Load,
                 access: access as u16,
                 size: site.size,
-                folds: indexed(instr),
+                folds: indexed(instr) | locked(instr),
                 ..blank(instr)
             });
             load_temps[i % 2] = temp;
@@ -386,7 +388,7 @@ fn blank(instr: &Instr) -> Uop {
         size: 0,
         new_line: false,
         serializing: false,
-        folds: 0,
+        folds: locked(instr),
         ordinary: false,
         offset: instr.offset,
     }
@@ -417,6 +419,15 @@ fn moved_bytes(instr: &Instr, n: usize, sites: &[Site]) -> u8 {
 fn indexed(instr: &Instr) -> u8 {
     if instr.address.0.count_ones() > 1 {
         fold::INDEXED
+    } else {
+        0
+    }
+}
+
+/// Returns whether an instruction is atomic.
+fn locked(instr: &Instr) -> u8 {
+    if instr.flags.has(InstrFlags::LOCKED) {
+        fold::LOCKED
     } else {
         0
     }

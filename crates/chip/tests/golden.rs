@@ -48,12 +48,28 @@ fn tasks(names: &[&str], limit: u64) -> Vec<Task> {
             let seed = 1 + n as u64;
             let spec = Synthetic { kernel, footprint, instructions: limit, seed, duty: None };
             let (source, warm) = (Box::new(spec.source()), Arc::default());
-            return Task { source, warm, load: LoadKind::Closed, limit, start, shared: None };
+            return Task {
+                source,
+                warm,
+                load: LoadKind::Closed,
+                limit,
+                start,
+                shared: None,
+                thread: None,
+            };
         }
         let file = Arc::new(TraceFile::open(&data(&format!("workloads/{name}.hwt"))).unwrap());
         let load = file.header().load.as_ref().map_or(LoadKind::Closed, |load| load.kind);
         let warm = Arc::new(file.warm().unwrap());
-        Task { source: Box::new(file.stream()), warm, load, limit, start, shared: None }
+        Task {
+            source: Box::new(file.stream()),
+            warm,
+            load,
+            limit,
+            start,
+            shared: None,
+            thread: None,
+        }
     };
     names.iter().enumerate().map(task).collect()
 }

@@ -39,6 +39,7 @@ fn play(
         limit: u64::MAX,
         start: Time::ZERO,
         shared: None,
+        thread: None,
     };
     let never = |_| -> OffloadPolicy { Box::new(Fixed::never()) };
     let options =

@@ -33,6 +33,7 @@ fn a_long_stream_takes_no_more_memory_than_a_window() {
         limit: u64::MAX,
         start: Time::ZERO,
         shared: None,
+        thread: None,
     };
     let how =
         Cut { begins: Begins::Every { first: 0, period: 100_000 }, warm_up: 2_000, unit: 10_000 };

@@ -27,7 +27,15 @@ fn stream(machine: &Machine, cores: usize, policy: &dyn Fn(usize) -> GatingPolic
         let spec =
             Synthetic { kernel: Kernel::Stream, footprint, instructions: limit, seed, duty: None };
         let (source, warm) = (Box::new(spec.source()), Arc::default());
-        Task { source, warm, load: LoadKind::Closed, limit, start: Time::ZERO, shared: None }
+        Task {
+            source,
+            warm,
+            load: LoadKind::Closed,
+            limit,
+            start: Time::ZERO,
+            shared: None,
+            thread: None,
+        }
     };
     let options = Options::new(policy);
     let tasks = (0..cores).map(task).collect();

@@ -18,7 +18,9 @@ use crate::mutant::Mutant;
 use crate::requests::Read;
 use crate::worlds::chip::service::WarmService;
 use crate::worlds::chip::trace::Trace;
-use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
+use crate::worlds::chip::workload::{
+    by_threads, service, threads_of, Part, Workload, WorkloadKind,
+};
 
 /// The folders that come with halfwink. What was read once is kept as long as its file is the same:
 /// a study of thousands of jobs names few machines and traces.
@@ -306,7 +308,8 @@ impl Library {
         Err(StudyError::unknown("machine", name, examples.iter().map(String::as_str)))
     }
 
-    /// Finds a workload: `nginx`, `chase:mb=64`, `trace.hwt`, `nginx*4`, or several with `+`.
+    /// Finds a workload: `nginx`, `chase:mb=64`, `trace.hwt`, `nginx*4`, several with `+`, or
+    /// `trace.hwt:threads=cores`.
     ///
     /// # Errors
     /// If there is none of that name, or its trace cannot be opened.
@@ -324,7 +327,18 @@ impl Library {
                 },
                 None => (piece, 1),
             };
-            parts.push(Part { kind: self.part(base)?, name: base.to_owned(), copies });
+            let kind = self.part(base)?;
+            let copies = match &kind {
+                WorkloadKind::Threads(_, threads) if copies == 1 && piece == name => {
+                    threads.count()
+                }
+                WorkloadKind::Threads(..) => {
+                    let message = format!("workload `{name}`: threads run once and alone");
+                    return Err(StudyError::Usage(message));
+                }
+                _ => copies,
+            };
+            parts.push(Part { kind, name: base.to_owned(), copies });
         }
         Ok(Workload { name: name.to_owned(), parts })
     }
@@ -338,6 +352,7 @@ impl Library {
         if let Some(model) = SERVICES.iter().find(|model| model.name == stem) {
             return Ok(WorkloadKind::Service(self.service(service(*model, settings)?)));
         }
+        let (name, has_threads) = by_threads(name)?;
         let is_trace = Path::new(name).extension().is_some_and(|e| e == "hwt");
         let is_path = name.contains('/') && Path::new(name).is_file();
         let shipped = self.folder("workloads").join(format!("{name}.hwt"));
@@ -361,7 +376,11 @@ impl Library {
             }
             path
         };
-        Ok(WorkloadKind::Trace(self.trace(path)?))
+        let trace = self.trace(path)?;
+        match has_threads {
+            true => threads_of(name, trace),
+            false => Ok(WorkloadKind::Trace(trace)),
+        }
     }
 
     /// A generated service, warmed up the first time that it is played.

@@ -108,6 +108,7 @@ class _Window:
     skip: int
     instructions: int | None
     samples: tuple[int, int] | None
+    turn: int | None
 
     def options(self) -> list[str]:
         """Arguments of the plugin."""
@@ -115,6 +116,7 @@ class _Window:
         words += [f"limit={self.instructions}"] if self.instructions is not None else []
         if self.samples is not None:
             words += [f"samples={self.samples[0]}", f"size={self.samples[1]}"]
+        words += [f"turn={self.turn}"] if self.turn is not None else []
         return words
 
     def check(self) -> None:
@@ -123,6 +125,8 @@ class _Window:
             raise HalfwinkError(f"skip {self.skip}: expected 0 or more instructions")
         if self.instructions is not None and self.instructions < 1:
             raise HalfwinkError(f"{self.instructions} instructions: expected at least one")
+        if self.turn is not None and not 1 <= self.turn < 1 << 63:
+            raise HalfwinkError(f"turns of {self.turn} instructions: expected at least one")
         if self.samples is not None:
             count, size = self.samples
             if not 1 <= count <= MOST_SAMPLES or not SMALLEST_SAMPLE <= size < 1 << 62:
@@ -176,6 +180,7 @@ def record(
     skip: int = 0,
     instructions: int | None = None,
     samples: tuple[int, int] | None = None,
+    turn: int | None = None,
     env: Mapping[str, str] | None = None,
     stdout: IO[Any] | int | None = None,
     progress: Callable[[str], None] | None = None,
@@ -194,6 +199,8 @@ def record(
         samples: number of samples, and instructions of each, in place of everything: at least so
             many and fewer than twice as many, at one distance, however long the run is. `sample`
             plays them.
+        turn: instructions after which another thread goes on, if one waits; 100,000 if none. Short
+            turns let threads meet at locks as often as on several cores.
         env: environment of the program; this process's if none.
         stdout: standard output of the program, as `subprocess` takes it; this process's if none.
         progress: is called with a line for people.
@@ -204,7 +211,7 @@ def record(
     """
     lone = isinstance(command, (str, os.PathLike))
     words = [os.fspath(word) for word in ([command] if lone else command)]
-    window = _Window(skip, instructions, samples)
+    window = _Window(skip, instructions, samples, turn)
     window.check()
     program = locate(words, (env or os.environ).get("PATH"))
     name = Path(words[0]).name

@@ -117,8 +117,9 @@ def compare(
     Parameters
     ----------
     workloads
-        Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), or chase:mb=64. Default:
-        the world's, where it has one.
+        Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), chase:mb=64, or threads
+        of a recording on cores of their own (my.hwt:threads=cores). Default: the world's, where it
+        has one.
     technique
         Techniques, separated by commas, with parameters (tap:wake=last), joined by +; all, or
         all-gating for a family. Default: some of each kind.
@@ -430,6 +431,7 @@ def _narrow(findings: Sequence[checking.Finding]) -> None:
 def _warn(results: Results) -> None:
     """Tells of runs that began cold or were too short; also where messages are not wanted."""
     found = cold_start.warnings(results) + cold_start.sample_warnings(results)
+    found += cold_start.thread_warnings(results)
     for line in found + idle_periods.warnings(results):
         say(f"warning: {line}")
 

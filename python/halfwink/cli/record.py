@@ -29,6 +29,7 @@ def record(
     skip: str = "0",
     instructions: Annotated[str | None, Parameter(name="--for")] = None,
     samples: str | None = None,
+    turn: str | None = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -50,6 +51,8 @@ def record(
     samples
         Samples in place of everything, as 20x1M: at least 20 of a million instructions, at one
         distance, however long it runs. `halfwink sample` plays them.
+    turn
+        Instructions after which another thread goes on, if one waits, as 1k (default: 100k).
     json
         Print one JSON document; the program's output goes to standard error.
     quiet
@@ -65,6 +68,7 @@ def record(
             skip=count("--skip", skip),
             instructions=None if instructions is None else count("--for", instructions),
             samples=None if samples is None else number_and_size(samples),
+            turn=None if turn is None else count("--turn", turn),
             stdout=sys.stderr if json else None,
             progress=lambda line: _show(line, quiet=quiet),
         )

@@ -90,5 +90,18 @@ def sample_warnings(results: Results) -> list[str]:
     return found
 
 
+def thread_warnings(results: Results) -> list[str]:
+    """One line for each workload that was to play by threads and has a single one."""
+    runs = results.runs
+    if "working_cores" not in runs.columns:
+        return []
+    found: list[str] = []
+    for name, cores in sorted(set(runs.select("workload", "working_cores").iter_rows())):
+        file, colon, _ = name.partition(":threads=")
+        if colon and cores == 1:
+            found.append(f"{name}: the recording has one thread, and plays as {file} does")
+    return found
+
+
 #: What tells a run from others of its results.
 KEYS = ("workload", "machine", "set", "technique")

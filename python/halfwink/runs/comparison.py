@@ -115,7 +115,8 @@ def compare(
     """Runs techniques on workloads and relates them to the always-on baseline.
 
     Args:
-        workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``).
+        workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``), or
+            the threads of a recording on cores of their own (``my.hwt:threads=cores``).
         techniques: names, with parameters (``tap:wake=last``), or policies of your own
             (`halfwink.policies`): a class, or an object for other parameters. Of ``all``, or
             ``all-FAMILY``, those that the machine can play. If none are given: ``ONE_OF_EACH`` on a

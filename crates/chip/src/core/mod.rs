@@ -312,8 +312,7 @@ impl Core {
             }
             Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
             Pause::Left => {
-                let os = &mut self.pipeline.common_mut().context.os;
-                let why = os.as_mut().map_or(Departure::Crosses, |os| os.leaves());
+                let why = self.pipeline.common_mut().reason_to_leave();
                 return self.leave(why);
             }
             Pause::Finished(_) if self.shares => return self.leave(Departure::Ends),

@@ -15,9 +15,10 @@ use crate::branch::{Guess, Predictor};
 use crate::cpi_stack::{ActiveCycles, Reason};
 use crate::front_end::FrontEnd;
 use crate::machine::{CoreSpec, FetchSpec, Machine};
-use crate::os_cores::Crossed;
-use crate::private::Private;
+use crate::os_cores::{Crossed, Departure};
+use crate::private::{Access, Private};
 use crate::segregated::Segregated;
+use crate::threads::{Turn, Turns};
 use crate::uncore::{AnsweredBy, Level};
 use crate::unit_gates::UnitGates;
 use crate::uop::{Op, Uop, OPS};
@@ -101,6 +102,10 @@ pub(crate) struct Common {
     pub(crate) completed: Vec<Time>,
     /// Line that instructions are fetched from.
     pub(crate) fetch_line: u64,
+    /// Writes and calls that other threads wait for, as they are done.
+    pub(crate) posts: Vec<(Cycle, u32)>,
+    /// Posts of stores whose line is on its way.
+    owed_posts: Vec<(u64, u32)>,
     /// Counters at the last sample of a policy.
     sampled: Sampled,
 }
@@ -122,12 +127,14 @@ impl Common {
         hears_tokens: bool,
         segregated: Option<&Segregated<'_>>,
     ) -> Common {
+        let mut private = Private::new(machine, core, hears_tokens, segregated);
+        private.contends = thread.front_end.turns().is_some();
         Common {
             spec: machine.core,
             fetch: machine.fetch,
             front_end: thread.front_end,
             context: thread.context,
-            private: Private::new(machine, core, hears_tokens, segregated),
+            private,
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             unit_gates: None,
@@ -136,6 +143,8 @@ impl Common {
             marks: Vec::new(),
             completed: Vec::new(),
             fetch_line: u64::MAX,
+            posts: Vec::new(),
+            owed_posts: Vec::new(),
             sampled: Sampled::default(),
         }
     }
@@ -144,10 +153,28 @@ impl Common {
     /// deciding.
     pub(crate) fn cross(&mut self, now: Cycle) -> Crossed {
         let at = self.private.time_of(now);
+        match self.front_end.turns_mut().and_then(|turns| turns.turn(at)) {
+            None => {}
+            Some(Turn::Asks) => {
+                // Decided when all others have come as far.
+                self.private.must_pause = true;
+                return Crossed::Asks;
+            }
+            Some(Turn::GoesOn) => return Crossed::Stays(0),
+            Some(Turn::Leaves) => return Crossed::Leaves,
+        }
         // What happened in user mode is told with what the kernel did after it: a policy judges an
         // invocation by what it did to the user code around it, so one sample is one round trip.
         let sample = if self.front_end.enters_kernel() { Sample::default() } else { self.sample() };
         self.context.cross(&mut self.front_end, at, self.private.core, sample)
+    }
+
+    /// Returns the reason for which the thread leaves its core.
+    pub(crate) fn reason_to_leave(&mut self) -> Departure {
+        if let Some(post) = self.front_end.turns_mut().and_then(Turns::leaves) {
+            return Departure::Waits(post);
+        }
+        self.context.os.as_mut().map_or(Departure::Crosses, |os| os.leaves())
     }
 
     /// Returns the counters of this core since the last sample.
@@ -177,6 +204,30 @@ impl Common {
             l1d_misses: new.user.l1d_misses - old.user.l1d_misses,
         };
         Sample { instructions, l2, user }
+    }
+
+    /// A store that other threads may wait for has written the cache at cycle `now`: it is done
+    /// when it has its line.
+    #[cold]
+    pub(crate) fn post(&mut self, post: u32, line: u64, access: Access, now: Cycle) {
+        match access {
+            Access::Hit => self.posts.push((now, post)),
+            Access::At(cycle) => self.posts.push((cycle, post)),
+            Access::Outstanding(_) => self.owed_posts.push((line, post)),
+            Access::NoRegister => debug_assert!(false, "a store that has written has its register"),
+        }
+        // The thread that waits must find this core no further.
+        self.private.must_pause = true;
+    }
+
+    /// A line has come at cycle `at`.
+    #[inline]
+    pub(crate) fn line_comes(&mut self, line: u64, at: Cycle) {
+        if !self.owed_posts.is_empty() {
+            let owed = self.owed_posts.extract_if(.., |(owed, _)| *owed == line);
+            self.posts.extend(owed.map(|(_, post)| (at, post)));
+            self.private.must_pause = true;
+        }
     }
 
     /// Cycles from issue to result.
@@ -228,6 +279,13 @@ impl Common {
             Event::RequestEnd { id, at_ns } => (id, at_ns, false),
             Event::AddressSpace(asid) => {
                 self.switch_space(asid);
+                return false;
+            }
+            Event::Syscall { .. } => {
+                if let Some(post) = self.front_end.turns_mut().and_then(Turns::calls) {
+                    self.posts.push((at, post));
+                    self.private.must_pause = true;
+                }
                 return false;
             }
             _ => return false,

@@ -75,6 +75,13 @@ impl Core {
         self.pipeline.common_mut().context.take_detached()
     }
 
+    /// Takes what its thread has done that others wait for, with the time.
+    pub(crate) fn posted(&mut self) -> Vec<(Time, u32)> {
+        let common = self.pipeline.common_mut();
+        let posts = std::mem::take(&mut common.posts);
+        posts.into_iter().map(|(at, post)| (common.private.time_of(at), post)).collect()
+    }
+
     /// Gives its thread away, after a [`Departure`].
     pub(crate) fn give_up(&mut self) -> Thread {
         let left = self.departure.take().expect("it has left");

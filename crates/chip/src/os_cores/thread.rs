@@ -19,6 +19,8 @@ pub(crate) enum Departure {
     Crosses,
     /// The thread is halted until this time.
     Sleeps(Time),
+    /// The thread waits for this post of another thread of its program.
+    Waits(u32),
     /// The thread's time slice is over.
     Yields,
     /// The thread has no work left.
@@ -30,7 +32,9 @@ pub(crate) enum Departure {
 pub(crate) enum Crossed {
     /// Goes on, after so many cycles of deciding.
     Stays(Cycle),
-    /// Lets the thread go to another core.
+    /// Looks again in the next cycle: the chip decides until then.
+    Asks,
+    /// Lets the thread go, to another core or until another thread has come as far.
     Leaves,
     /// Goes on without the interrupt that it met, which runs on an OS core beside it.
     Detaches,

@@ -106,6 +106,7 @@ pub fn play(
         limit: u64::MAX,
         start: Time::ZERO,
         shared: None,
+        thread: None,
     };
     let mut chip = Chip::new(machine, vec![task], &options, &[], codes)?;
     state.put_into(&mut chip.cores[0], &mut chip.shared.uncore)?;

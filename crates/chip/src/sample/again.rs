@@ -67,6 +67,7 @@ pub fn again<S: Source + 'static>(
         limit: u64::MAX,
         start: Time::ZERO,
         shared: None,
+        thread: None,
     };
     let whole = Cut {
         begins: Begins::Every { first: instructions, period: u64::MAX },

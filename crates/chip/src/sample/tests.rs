@@ -25,7 +25,15 @@ fn task(name: &str, limit: u64) -> Task {
     let file = Arc::new(TraceFile::open(Path::new(&path)).unwrap());
     let load = file.header().load.as_ref().map_or(LoadKind::Closed, |load| load.kind);
     let warm = Arc::new(file.warm().unwrap());
-    Task { source: Box::new(file.stream()), warm, load, limit, start: Time::ZERO, shared: None }
+    Task {
+        source: Box::new(file.stream()),
+        warm,
+        load,
+        limit,
+        start: Time::ZERO,
+        shared: None,
+        thread: None,
+    }
 }
 
 fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
@@ -195,6 +203,7 @@ fn cold_fills_are_counted_until_the_third_level_is_full() {
             limit: u64::MAX,
             start: Time::ZERO,
             shared: None,
+            thread: None,
         };
         let l3 = full(&machine, "always-on", task()).l3;
         let (_, found) = windows(&machine, task(), ALL);

@@ -65,7 +65,8 @@ pub fn measure(
     let start = Time((phase * REFRESH_PS) as u64);
     let source = Box::new(window.source());
     let limit = window.instructions;
-    let task = Task { source, warm: Default::default(), load, limit, start, shared: None };
+    let task =
+        Task { source, warm: Default::default(), load, limit, start, shared: None, thread: None };
     let mut chip = Chip::new(machine, vec![task], options, &[], codes)?;
     window.state.put_into(&mut chip.cores[0], &mut chip.shared.uncore)?;
     // Not control itself: its count is the pass's.

@@ -28,7 +28,7 @@ fn next_lines(lines: usize) -> PrefetchSpec {
 }
 
 /// The same with fetch ahead, a target buffer, and predictors of today.
-fn ahead(entries: usize, queue: usize, lines: usize) -> Machine {
+pub(super) fn ahead(entries: usize, queue: usize, lines: usize) -> Machine {
     let mut machine = window(entries);
     machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2, depth: None };
     machine.prefetch = next_lines(lines);

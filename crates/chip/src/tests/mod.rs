@@ -18,6 +18,7 @@ mod segregation;
 mod shared;
 mod shared_text;
 mod strings;
+mod threads;
 mod translation;
 mod ultrasparc;
 mod units;
@@ -331,6 +332,7 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
         limit: u64::MAX,
         start: Time::ZERO,
         shared: None,
+        thread: None,
     }
 }
 

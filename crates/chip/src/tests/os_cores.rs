@@ -372,7 +372,7 @@ fn running_ahead_changes_nothing_in_shared_memory() {
 }
 
 /// The same machine, all threads of which see the same memory.
-fn in_one_memory(machine: Machine) -> Machine {
+pub(super) fn in_one_memory(machine: Machine) -> Machine {
     Machine { os: crate::OsSpec { one_memory: true, ..machine.os.clone() }, ..machine }
 }
 

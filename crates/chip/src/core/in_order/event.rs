@@ -28,6 +28,7 @@ impl InOrder {
                 match self.common.cross(self.cycle) {
                     Crossed::Stays(0) => {}
                     Crossed::Stays(cycles) => self.redirect(self.cycle + cycles, Reason::System),
+                    Crossed::Asks => self.redirect(self.cycle + 1, Reason::System),
                     Crossed::Leaves => self.leaving = true,
                     Crossed::Detaches => self.common.private.must_pause = true,
                 }

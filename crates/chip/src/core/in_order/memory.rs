@@ -8,8 +8,9 @@ use crate::cpi_stack::Reason;
 use crate::front_end::By;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
+use crate::threads::NO_POST;
 use crate::translation::Page;
-use crate::uop::{Uop, NO_REG};
+use crate::uop::{fold, Uop, NO_REG};
 
 impl InOrder {
     #[inline]
@@ -25,7 +26,9 @@ impl InOrder {
         // Assumption: a load that the store covers only in part is forwarded too. Most real cores
         // let it wait until the store has written the cache.
         let overlaps = |s: &QueuedStore| s.first_byte <= end && byte <= s.last_byte;
-        if self.stores.iter().any(overlaps) {
+        // An atomic instruction takes the line itself.
+        let locks = self.locks(uop);
+        if !locks && self.stores.iter().any(overlaps) {
             self.translated(pages, by);
             self.write(uop, hit, Reason::Dependency);
             self.issue(uop);
@@ -42,7 +45,12 @@ impl InOrder {
         let lines = if first == last { &lines[..1] } else { &lines[..] };
         for &line in lines {
             let work = &self.common.front_end.work;
-            match self.common.private.load(line, by, self.cycle, work) {
+            let private = &mut self.common.private;
+            let access = match locks {
+                false => private.load(line, by, self.cycle, work),
+                true => private.lock(line, by, self.cycle, work),
+            };
+            match access {
                 Access::Hit => {}
                 Access::At(cycle) => ready = ready.max(cycle),
                 Access::Outstanding(n) => {
@@ -66,6 +74,12 @@ impl InOrder {
         }
         self.issue(uop);
         Step::Again
+    }
+
+    /// True for an access of an atomic instruction, where other threads may have the line.
+    #[inline]
+    fn locks(&self, uop: &Uop) -> bool {
+        uop.folds & fold::LOCKED != 0 && self.common.front_end.turns().is_some()
     }
 
     #[inline]
@@ -125,11 +139,15 @@ impl InOrder {
         }
         self.translated(pages, by);
         let (first, last, byte) = self.common.front_end.data_lines();
+        let post = self.common.front_end.post_of(uop.access);
+        self.posts += u32::from(post != NO_POST);
         self.stores.push_back(QueuedStore {
             lines: [first, last],
             first_byte: byte,
             last_byte: byte + u64::from(uop.size) - 1,
             by,
+            is_locked: self.locks(uop),
+            post,
             earliest: self.cycle + 1,
             half: false,
         });
@@ -162,15 +180,19 @@ impl InOrder {
         let mut store = self.stores[0];
         let [first, last] = store.lines;
         let private = &mut self.common.private;
-        let mut stuck = false;
+        let mut write = |line| match store.is_locked {
+            true => private.write_locked(line, store.by),
+            false => private.store(line, store.by, at),
+        };
+        let mut access = Access::Hit;
         if !store.half {
-            stuck = private.store(first, store.by, at) == Access::NoRegister;
+            access = write(first);
         }
-        if !stuck && last != first {
+        if access != Access::NoRegister && last != first {
             store.half = true;
-            stuck = private.store(last, store.by, at) == Access::NoRegister;
+            access = write(last);
         }
-        if stuck {
+        if access == Access::NoRegister {
             self.stores[0] = store;
             match self.common.private.data_misses.next_fill(at) {
                 // All registers wait for the shared levels: only an answer helps.
@@ -181,6 +203,10 @@ impl InOrder {
         } else {
             self.last_drain = at;
             self.stores.pop_front();
+            if store.post != NO_POST {
+                self.posts -= 1;
+                self.common.post(store.post, last, access, at);
+            }
         }
         self.plan_drain();
     }

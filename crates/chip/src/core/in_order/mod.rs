@@ -42,6 +42,11 @@ struct QueuedStore {
     first_byte: u64,
     last_byte: u64,
     by: By,
+    /// The store is an atomic instruction's, whose load has taken the line.
+    is_locked: bool,
+    /// Number of the post that the store is, if other threads wait for it, or
+    /// [`NO_POST`](crate::threads::NO_POST).
+    post: u32,
     /// First cycle at which it may write the cache.
     earliest: Cycle,
     /// Whether its first line is written.
@@ -87,6 +92,8 @@ pub(crate) struct InOrder {
     stores: VecDeque<QueuedStore>,
     last_drain: Cycle,
     store_blocked: bool,
+    /// Stores in the queue that other threads wait for.
+    posts: u32,
     /// Cycle at which the store in front may write the cache, or [`UNKNOWN`].
     next_drain: Cycle,
     front: Cycle,
@@ -133,6 +140,7 @@ impl InOrder {
             divide_free: 0,
             last_drain: 0,
             store_blocked: false,
+            posts: 0,
             next_drain: UNKNOWN,
             front: 0,
             front_reason: Reason::Base,
@@ -159,6 +167,11 @@ impl InOrder {
                 // an answer cannot be taken back.
                 break;
             }
+            // No step may pass a store that lets another core go on.
+            let until = match self.posts {
+                0 => until,
+                _ => until.min(self.next_drain.max(self.cycle).saturating_add(1)),
+            };
             match self.step(until) {
                 Step::Again => {}
                 Step::Wait(blocked, on) => {
@@ -266,6 +279,7 @@ impl InOrder {
     pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
         let (line, by) = (answer.line, answer.by());
         let (data, instruction) = self.common.private.answer(line, answer.shared, at);
+        self.common.line_comes(line, at);
         if let Some(miss) = data {
             // Only now is it known what was waited for: the second wait of `Why::Outstanding`.
             let reason = StallOn::Data.reason(by);

@@ -65,6 +65,10 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                             self.front = Front::Until(now + cycles);
                             self.front_reason = Reason::System;
                         }
+                        Crossed::Asks => {
+                            self.front = Front::Until(now + 1);
+                            return false;
+                        }
                         Crossed::Detaches => self.common.private.must_pause = true,
                         Crossed::Leaves => {
                             self.front = Front::Leaving;

@@ -5,12 +5,17 @@ use halfwink_units::Cycle;
 use super::{slot_of, Front, OutOfOrder, Slot, Waits};
 use crate::front_end::By;
 use crate::private::Access;
+use crate::threads::NO_POST;
 use crate::uop::{fold, Op, Unit, Uop};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueuedStore {
-    pub(super) lines: [u64; 2],
-    pub(super) by: By,
+    lines: [u64; 2],
+    by: By,
+    /// The store is an atomic instruction's, whose load has taken the line.
+    is_locked: bool,
+    /// Number of the post that the store is, if other threads wait for it, or [`NO_POST`].
+    post: u32,
 }
 
 /// Remembers which queued store last wrote each eight bytes.
@@ -42,16 +47,24 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let store = self.stores[slot_of::<N>(self.store_head)];
         let [first, last] = store.lines;
         let private = &mut self.common.private;
-        if !self.store_half && private.store(first, store.by, now) == Access::NoRegister {
+        let mut write = |line| match store.is_locked {
+            true => private.write_locked(line, store.by),
+            false => private.store(line, store.by, now),
+        };
+        let mut access = Access::Hit;
+        if !self.store_half {
+            access = write(first);
+        }
+        if last != first && access != Access::NoRegister {
+            self.store_half = true;
+            access = write(last);
+        }
+        if access == Access::NoRegister {
             self.store_blocked = true;
             return false;
         }
-        if last != first {
-            self.store_half = true;
-            if private.store(last, store.by, now) == Access::NoRegister {
-                self.store_blocked = true;
-                return false;
-            }
+        if store.post != NO_POST {
+            self.common.post(store.post, last, access, now);
         }
         self.store_half = false;
         self.store_head += 1;
@@ -121,7 +134,12 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     #[inline]
     fn read_line(&mut self, n: usize, line: u64, by: By, now: Cycle, ready: &mut Cycle) -> bool {
         let work = &self.common.front_end.work;
-        match self.common.private.load(line, by, now, work) {
+        let private = &mut self.common.private;
+        let access = match self.slots[n].folds & fold::LOCKED {
+            0 => private.load(line, by, now, work),
+            _ => private.lock(line, by, now, work),
+        };
+        match access {
             Access::Hit => {}
             Access::At(cycle) => *ready = (*ready).max(cycle),
             Access::Outstanding(register) => {
@@ -139,7 +157,10 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
 
     pub(super) fn enter_store(&mut self, uop: &Uop, by: By) {
         let (first, last, byte) = self.common.front_end.data_lines();
-        self.stores[slot_of::<N>(self.store_tail)] = QueuedStore { lines: [first, last], by };
+        let is_locked = uop.folds & self.folds & fold::LOCKED != 0;
+        let post = self.common.front_end.post_of(uop.access);
+        self.stores[slot_of::<N>(self.store_tail)] =
+            QueuedStore { lines: [first, last], by, is_locked, post };
         let end = byte + u64::from(uop.size) - 1;
         // The trace knows addresses before the core does: a load never passes an older store that
         // it overlaps, so none has to be squashed and replayed.
@@ -162,7 +183,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         if entry.granule != granule || entry.store < self.store_head {
             return;
         }
-        slot.forwarded = true;
+        // An atomic instruction takes the line itself, behind the store.
+        slot.forwarded = slot.folds & fold::LOCKED == 0;
         let store = slot_of::<N>(entry.sequence);
         if entry.sequence >= self.head && !self.done.contains(store) {
             self.wait_for(store, n, slot);

@@ -212,7 +212,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let sizes = common.private.translates().then(|| common.private.page_sizes());
         let no_forward = Forward { granule: u64::MAX, store: 0, sequence: 0 };
         let spec = common.spec;
-        let folds = folds(&spec);
+        let folds = folds(&spec, common.front_end.turns().is_some());
         OutOfOrder {
             ahead: Ahead::new(common.fetch, common.private.l1i_latency()),
             waiters: vec![SlotSet::EMPTY; common.private.data_misses.registers()].into(),
@@ -239,7 +239,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             waiting_integer: 0,
             waiting_fp: 0,
             loads: 0,
-            stores: Box::new([QueuedStore { lines: [0; 2], by: By::default() }; N]),
+            stores: Box::new([QueuedStore::default(); N]),
             store_head: 0,
             store_committed: 0,
             store_tail: 0,
@@ -366,6 +366,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
         let (line, by) = (answer.line, answer.by());
         let (data, instruction) = self.common.private.answer(line, answer.shared, at);
+        self.common.line_comes(line, at);
         let mut front_moves = false;
         if let Some(miss) = data {
             let reason = StallOn::Data.reason(by);
@@ -506,12 +507,13 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     }
 }
 
-/// Returns the optimisations that a core applies to operations.
-fn folds(core: &CoreSpec) -> u8 {
+/// Returns what a core makes of operations: its optimisations, and locks where they matter.
+fn folds(core: &CoreSpec, is_one_of_several: bool) -> u8 {
     let of = |is: bool, bit: u8| if is { bit } else { 0 };
     of(core.fusion, fold::JOINS)
         | of(core.move_elimination, fold::MOVES)
         | of(core.index > 0, fold::INDEXED)
+        | of(is_one_of_several, fold::LOCKED)
 }
 
 /// Reason why a cycle passed without retiring an operation.

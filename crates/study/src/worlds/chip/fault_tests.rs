@@ -131,6 +131,7 @@ fn work(random: &mut Stream, load: LoadKind) -> Task {
         limit: u64::MAX,
         start: Time::ns(random.random_range(0..200)),
         shared: None,
+        thread: None,
     }
 }
 

@@ -7,6 +7,7 @@ mod entries;
 mod fault_tests;
 mod idle_floor;
 mod io_path;
+mod memory;
 mod network;
 mod os_profile;
 mod predict;
@@ -44,6 +45,7 @@ use halfwink_techniques::{Choice, MakeOffload, Parameter, Plan};
 use halfwink_units::Time;
 
 use self::adapt::{segregation_policy, Joint};
+use self::memory::Memory;
 use self::ruled::{segregation_table, SEGREGATION};
 use self::tables::{
     call_profile, calls_table, counter_table, energy_columns, histogram_table, intervals, is_core,
@@ -75,29 +77,6 @@ struct ChipJob {
     memory: Memory,
     /// The seed of random faults.
     seed: u64,
-}
-
-/// The memory that programs side by side share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    /// They share nothing.
-    Apart,
-    /// All: they are CPUs of one recorded machine.
-    One,
-    /// Copies of a recording: what none of them ever writes.
-    SharedText,
-}
-
-impl Memory {
-    const WORDS: &[&str] = &["apart", "one", "shared-text"];
-
-    fn of(word: &str) -> Memory {
-        match word {
-            "one" => Memory::One,
-            "shared-text" => Memory::SharedText,
-            _ => Memory::Apart,
-        }
-    }
 }
 
 const OPTIONS: &[Parameter] = &[
@@ -242,12 +221,8 @@ impl World for Chip {
         let machine = library.machine(&job.machine, &settings.machine)?;
         let workload = library.workload(&job.workload)?;
         fits(&workload, &machine)?;
-        let memory = Memory::of(settings.options.word("memory"));
-        match memory {
-            Memory::Apart => {}
-            Memory::One => io_path::of_one_run(&workload)?,
-            Memory::SharedText => workload.check_copies()?,
-        }
+        let together = (&settings.choice, &joint);
+        let memory = Memory::of(settings.options.word("memory"), &workload, together)?;
         if joint.needs_os_cores() && machine.machine.os.cores == 0 {
             let (technique, machine) = (&settings.choice, &machine.name);
             return Err(StudyError::Usage(format!(

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use halfwink_chip::SharedLines;
+use halfwink_chip::{SharedLines, Threads};
 use halfwink_techniques::Stamp;
 use halfwink_trace::{Header, Totals, TraceFile};
 use xxhash_rust::xxh3::xxh3_64;
@@ -26,6 +26,8 @@ pub(crate) struct Trace {
     open: Mutex<Weak<TraceFile>>,
     /// The lines that copies share, once they have been asked for.
     shared: OnceLock<Arc<SharedLines>>,
+    /// The threads, once they have been asked for.
+    threads: OnceLock<Arc<Threads>>,
 }
 
 impl Trace {
@@ -38,8 +40,9 @@ impl Trace {
         let stamp = Stamp::of(&path).map_err(|error| io(&path, error))?;
         let bytes = fs::read(&path).map_err(|error| io(&path, error))?;
         let (header, totals) = (file.header().clone(), file.footer().totals.clone());
-        let (open, shared) = (Mutex::default(), OnceLock::new());
-        Ok(Trace { digest: xxh3_64(&bytes), stamp, header, totals, path, open, shared })
+        let open = Mutex::default();
+        let (shared, threads) = (OnceLock::new(), OnceLock::new());
+        Ok(Trace { digest: xxh3_64(&bytes), stamp, header, totals, path, open, shared, threads })
     }
 
     /// Returns whether its file is still what was opened.
@@ -80,5 +83,19 @@ impl Trace {
         // first one's lines stay.
         let lines = SharedLines::of(&mut file.stream(), &file.warm()?)?;
         Ok(Arc::clone(self.shared.get_or_init(|| Arc::new(lines))))
+    }
+
+    /// Finds its threads and what each waits for: two passes over all of it when it is first asked
+    /// for.
+    ///
+    /// # Errors
+    /// If the file is gone or damaged.
+    pub(crate) fn threads(&self) -> Result<Arc<Threads>, StudyError> {
+        if let Some(threads) = self.threads.get() {
+            return Ok(Arc::clone(threads));
+        }
+        let file = self.file()?;
+        let threads = Threads::of(|| file.stream())?;
+        Ok(Arc::clone(self.threads.get_or_init(|| Arc::new(threads))))
     }
 }

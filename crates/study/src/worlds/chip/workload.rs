@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use halfwink_chip::Task;
+use halfwink_chip::{Task, Threads, MAX_CORES};
 use halfwink_engine::nearest;
 use halfwink_trace::{
-    Duty, Kernel, LoadKind, Problem, Samples, Service, ServiceModel, Source, Synthetic, TraceError,
+    CodeForm, Duty, Kernel, LoadKind, Problem, Samples, Service, ServiceModel, Source, Synthetic,
+    TraceError,
 };
 use halfwink_units::Time;
 
@@ -36,6 +37,8 @@ pub struct Part {
 #[derive(Clone, Debug)]
 pub(crate) enum WorkloadKind {
     Trace(Arc<Trace>),
+    /// A recording of several threads, each on a core of its own.
+    Threads(Arc<Trace>, Arc<Threads>),
     Synthetic(Synthetic),
     Service(Arc<WarmService>),
 }
@@ -46,6 +49,14 @@ const SYNTHETIC_INSTRUCTIONS: u64 = 5_000_000;
 const STAGGER: Time = Time::ns(20_000);
 
 impl WorkloadKind {
+    /// Returns the recording, if it is one.
+    pub(super) fn trace(&self) -> Option<&Arc<Trace>> {
+        match self {
+            WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => Some(trace),
+            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
+        }
+    }
+
     /// Reads the settings of a synthetic workload: `mb=64,instructions=1000000,utilisation=10`.
     pub(crate) fn synthetic(
         kernel: Kernel,
@@ -123,6 +134,56 @@ pub(crate) fn service(model: ServiceModel, settings: &str) -> Result<Service, St
     Ok(spec)
 }
 
+/// The setting of a recording that puts each of its threads on a core of its own.
+const THREADS: &str = "threads=cores";
+
+/// Splits the setting off the name of a recording; true if it is there.
+///
+/// # Errors
+/// If the setting has another value.
+pub(crate) fn by_threads(name: &str) -> Result<(&str, bool), StudyError> {
+    match name.rsplit_once(':') {
+        Some((file, THREADS)) => Ok((file, true)),
+        Some((_, setting)) if setting.split('=').next() == Some("threads") => {
+            let message = format!("workload `{name}`: setting `{setting}`: expected `{THREADS}`");
+            Err(StudyError::Usage(message))
+        }
+        _ => Ok((name, false)),
+    }
+}
+
+/// A recording, played by threads; one that has a single thread plays as ever.
+///
+/// # Errors
+/// If the order of its threads is not known, if there are too many of them, or if the file is
+/// damaged.
+pub(crate) fn threads_of(name: &str, trace: Arc<Trace>) -> Result<WorkloadKind, StudyError> {
+    if let Some(samples) = &trace.header.samples {
+        return Err(StudyError::Usage(format!(
+            "workload `{name}`: {THREADS}: {} samples do not hold what threads waited for between \
+             them; expected a recording in one piece",
+            samples.begins.len()
+        )));
+    }
+    let threads = trace.threads()?;
+    let count = threads.count();
+    if count == 1 {
+        return Ok(WorkloadKind::Trace(trace));
+    }
+    if count > MAX_CORES {
+        return Err(StudyError::Usage(format!(
+            "workload `{name}`: {THREADS}: {count} threads, expected at most {MAX_CORES}"
+        )));
+    }
+    if trace.header.code == CodeForm::Decoded && !threads.synchronise() {
+        return Err(StudyError::Usage(format!(
+            "workload `{name}`: {THREADS}: it was imported without the bytes of its instructions, \
+             so that atomic ones are not known; expected a recording with them"
+        )));
+    }
+    Ok(WorkloadKind::Threads(trace, threads))
+}
+
 impl Workload {
     /// Number of cores it needs.
     #[must_use]
@@ -133,27 +194,33 @@ impl Workload {
     /// Instructions that all cores together will play.
     #[must_use]
     pub fn instructions(&self, limit: Option<u64>) -> u64 {
-        let of = |part: &Part| match &part.kind {
-            WorkloadKind::Trace(trace) => trace.totals.instructions,
-            WorkloadKind::Synthetic(spec) => spec.instructions,
-            WorkloadKind::Service(service) => service.spec.instructions,
-        };
         let limit = limit.unwrap_or(u64::MAX);
-        self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
+        let of = |part: &Part| {
+            let copies = part.copies as u64;
+            match &part.kind {
+                WorkloadKind::Trace(trace) => trace.totals.instructions.min(limit) * copies,
+                // At most: how they are divided among the threads is not known.
+                WorkloadKind::Threads(trace, _) => {
+                    trace.totals.instructions.min(limit.saturating_mul(copies))
+                }
+                WorkloadKind::Synthetic(spec) => spec.instructions.min(limit) * copies,
+                WorkloadKind::Service(service) => service.spec.instructions.min(limit) * copies,
+            }
+        };
+        self.parts.iter().map(of).sum()
     }
 
     /// The run of which it holds samples, if it is a recording of some.
     pub(crate) fn samples(&self) -> Option<&Samples> {
-        match &self.parts.first()?.kind {
-            WorkloadKind::Trace(trace) => trace.header.samples.as_ref(),
-            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
-        }
+        self.parts.first()?.kind.trace()?.header.samples.as_ref()
     }
 
     /// Returns whether its operating systems ever halt a core.
     pub(crate) fn halts(&self) -> bool {
         self.parts.iter().any(|part| match &part.kind {
-            WorkloadKind::Trace(trace) => trace.totals.events.contains_key("idle"),
+            WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => {
+                trace.totals.events.contains_key("idle")
+            }
             WorkloadKind::Synthetic(spec) => spec.duty.is_some(),
             WorkloadKind::Service(_) => false,
         })
@@ -164,6 +231,7 @@ impl Workload {
     pub fn identity(&self) -> String {
         let part = |part: &Part| match &part.kind {
             WorkloadKind::Trace(trace) => format!("{:016x}*{}", trace.digest, part.copies),
+            WorkloadKind::Threads(trace, _) => format!("{:016x} by threads", trace.digest),
             WorkloadKind::Synthetic(spec) => format!("{spec:?}*{}", part.copies),
             WorkloadKind::Service(service) => format!("{:?}*{}", service.spec, part.copies),
         };
@@ -173,11 +241,10 @@ impl Workload {
     /// Returns what is counted as work: `request` if every part marks its requests.
     #[must_use]
     pub fn unit_of_work(&self) -> &'static str {
-        let marks = |part: &Part| match &part.kind {
-            WorkloadKind::Trace(trace) => {
+        let marks = |part: &Part| {
+            part.kind.trace().is_some_and(|trace| {
                 trace.header.unit_of_work == "request" && trace.totals.requests > 0
-            }
-            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => false,
+            })
         };
         // All or none: requests of one part beside instructions of another have no common unit.
         if self.parts.iter().all(marks) {
@@ -230,10 +297,7 @@ impl Workload {
     pub fn tasks(&self, limit: Option<u64>) -> Result<Vec<Task>, StudyError> {
         let mut tasks: Vec<Task> = Vec::new();
         for part in &self.parts {
-            let file = match &part.kind {
-                WorkloadKind::Trace(trace) => Some(trace.file()?),
-                WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
-            };
+            let file = part.kind.trace().map(|trace| trace.file()).transpose()?;
             let warm = match (&part.kind, &file) {
                 (WorkloadKind::Service(service), _) => service.warm(),
                 (_, Some(file)) => {
@@ -248,12 +312,20 @@ impl Workload {
                 }
                 (_, None) => Arc::default(),
             };
-            for _ in 0..part.copies {
+            for copy in 0..part.copies {
+                let mut thread = None;
                 let source: Box<dyn Source> = match (&part.kind, &file) {
                     (WorkloadKind::Synthetic(spec), _) => Box::new(spec.source()),
                     (WorkloadKind::Service(service), _) => Box::new(service.source()),
-                    (WorkloadKind::Trace(_), Some(file)) => Box::new(file.stream()),
-                    (WorkloadKind::Trace(trace), None) => Box::new(trace.file()?.stream()),
+                    (WorkloadKind::Threads(_, threads), Some(file)) => {
+                        let (source, one) = threads.thread(copy, file.stream());
+                        thread = Some(one);
+                        source
+                    }
+                    (_, Some(file)) => Box::new(file.stream()),
+                    (WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _), None) => {
+                        Box::new(trace.file()?.stream())
+                    }
                 };
                 tasks.push(Task {
                     source,
@@ -261,9 +333,10 @@ impl Workload {
                     load: load_of(part),
                     limit: limit.unwrap_or(u64::MAX),
                     // By the number of all tasks, not of the copies: parts side by side are
-                    // staggered as well.
-                    start: STAGGER * tasks.len() as u64,
+                    // staggered as well. Threads begin when one of them begins another.
+                    start: if thread.is_some() { Time::ZERO } else { STAGGER * tasks.len() as u64 },
                     shared: None,
+                    thread,
                 });
             }
         }
@@ -273,7 +346,7 @@ impl Workload {
 
 fn load_of(part: &Part) -> LoadKind {
     match &part.kind {
-        WorkloadKind::Trace(trace) => {
+        WorkloadKind::Trace(trace) | WorkloadKind::Threads(trace, _) => {
             trace.header.load.as_ref().map_or(LoadKind::Closed, |load| load.kind)
         }
         // Bursts come on their own schedule.
