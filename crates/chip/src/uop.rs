@@ -405,11 +405,10 @@ fn moves(instr: &Instr) -> u8 {
     }
 }
 
-/// Bytes that an iteration of a repeated string instruction moves or fills, where it is number `n`
-/// of a block with these accesses; 0 for one that compares, and for all else.
+/// Bytes that instruction `n` of a block moves or fills, as an iteration of a string instruction.
 fn moved_bytes(instr: &Instr, n: usize, sites: &[Site]) -> u8 {
-    let compares = instr.writes.contains(RegSet::FLAGS);
-    if instr.kind != Kind::String || !instr.flags.has(InstrFlags::REP) || compares {
+    let repeats = instr.kind == Kind::String && instr.flags.has(InstrFlags::REP);
+    if !repeats || instr.writes.contains(RegSet::FLAGS) {
         return 0;
     }
     sites.iter().find(|site| usize::from(site.instr) == n && site.write).map_or(0, |site| site.size)
