@@ -94,6 +94,8 @@ pub(crate) struct FrontEnd {
     next: Item,
     fold: Option<u64>,
     strings: Strings,
+    /// The run in front needs no line of code.
+    pub(crate) goes_on: bool,
     pub(crate) work: WorkCounts,
     pub(crate) units: UnitCounts,
     /// A source that failed ends; this says why.
@@ -141,6 +143,7 @@ impl FrontEnd {
             next: Item::End,
             fold: None,
             strings: Strings::default(),
+            goes_on: false,
             work: WorkCounts::default(),
             units: UnitCounts::default(),
             error: None,
@@ -269,10 +272,12 @@ impl FrontEnd {
                     let addresses = addresses.unwrap_or_else(|| self.source.addresses());
                     self.addresses.extend_from_slice(addresses);
                     self.look_ahead();
-                    self.fetched.next_run(template, run.instrs);
                     let first = run.first_uop as usize;
                     let end = first + run.uops as usize;
                     let repeats = run.starts_repeat && self.fold == Some(run.pc);
+                    self.goes_on = self.strings.goes_on(&run, repeats);
+                    let lines = if self.goes_on { run.lines() } else { 0 };
+                    self.fetched.next_run(template, run.instrs, lines);
                     let uops = &self.code.uops[first..end];
                     let joins = self.strings.joins(&run, repeats, uops, &self.addresses);
                     self.count(&run, repeats, joins);

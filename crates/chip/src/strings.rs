@@ -33,6 +33,13 @@ impl Strings {
         Strings::on(self.spec)
     }
 
+    /// Returns whether a run is a further iteration of a string instruction that is under way: it
+    /// needs no line of code.
+    #[inline]
+    pub(crate) fn goes_on(&self, run: &Playable, repeats: bool) -> bool {
+        repeats && run.moves > 0 && run.instrs == 1 && self.spec.is_some()
+    }
+
     /// Notes an iteration, the last instruction of a run. Returns true if its bytes are moved by
     /// what was played for an earlier one, so that nothing is to be played for it.
     #[inline]
@@ -68,7 +75,7 @@ impl Strings {
         } else if is_short(before) && !is_short(self.moved) {
             self.owed += spec.start - spec.short_start;
         }
-        let mut joins = repeats && run.instrs == 1;
+        let mut joins = self.goes_on(run, repeats);
         let last = uops.last().map(|uop| uop.offset);
         for uop in uops.iter().filter(|uop| Some(uop.offset) == last) {
             let next = match uop.op {

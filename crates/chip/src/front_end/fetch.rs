@@ -40,7 +40,7 @@ impl FrontEnd {
                     return Coming::Branch { branch, pc, fall_through, target, kernel };
                 }
             }
-            let (serializes, kernel) = (run.serializes, run.kernel);
+            let (serializes, kernel, repeated) = (run.serializes, run.kernel, run.ends_repeat);
             // As dispatch will: a run begins if instructions are left to play.
             if serializes || at.instructions >= self.left {
                 return Coming::Nothing;
@@ -53,10 +53,11 @@ impl FrontEnd {
             let Some(accesses) = self.accesses_without_wait(next, at.runs + 1, at.accesses) else {
                 return Coming::Nothing;
             };
+            let repeats = run.starts_repeat && repeated == run.pc;
             self.fetched = Fetched {
                 runs: at.runs + 1,
                 template: next,
-                lines: 0,
+                lines: if self.strings.goes_on(run, repeats) { run.lines() } else { 0 },
                 branch: false,
                 instructions: at.instructions + u64::from(run.instrs),
                 accesses: at.accesses + accesses,

@@ -28,11 +28,12 @@ impl Default for Fetched {
 }
 
 impl Fetched {
-    /// Dispatch goes to the next run, and takes fetch with it if that is not there yet.
+    /// Dispatch goes to the next run, and takes fetch with it if that is not there yet: behind so
+    /// many lines of the run.
     #[inline]
-    pub(super) fn next_run(&mut self, template: TemplateId, instructions: u16) {
+    pub(super) fn next_run(&mut self, template: TemplateId, instructions: u16, lines: u64) {
         if self.runs == 0 {
-            *self = Fetched { template, branch: false, ..Fetched::default() };
+            *self = Fetched { template, lines, branch: false, ..Fetched::default() };
             return;
         }
         self.runs -= 1;

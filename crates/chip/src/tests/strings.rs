@@ -77,6 +77,33 @@ fn what_is_not_moved_upward_is_played_one_by_one() {
 }
 
 #[test]
+fn fetch_ahead_follows_a_string_instruction_that_lies_in_two_lines() {
+    let stos = Step { base: 1 << 7, access: Some(true), ..op(Kind::String, 7, &[0]) };
+    let play = |from: u64| {
+        let mut writer = Writer::new();
+        let block = writer.block_at(CODE + 62, false, &[stos]);
+        let behind = writer.block_at(CODE + 66, false, &[alu(1, &[1])]);
+        writer.program.instrs[0].flags = halfwink_trace::InstrFlags::REP;
+        writer.program.sites[0].size = 1;
+        let (mut script, lines) = writer.script();
+        for n in 0..256 {
+            script.run(block, vec![at(from + n)]);
+        }
+        script.run(behind, vec![]);
+        let mut machine = simple("out-of-order");
+        machine.core.strings = Some(SPEC);
+        machine.fetch.queue = 8;
+        machine.fetch.lines_per_cycle = 1;
+        let data: Vec<u64> = (0..5).map(|n| DATA + 64 * n).collect();
+        let result = run(&machine, "always-on", vec![task(script, warm(&lines, &data))]);
+        (result.cores[0].work.instructions[0], result.cores[0].work.uops[0])
+    };
+    // An instruction in two lines has an operation more, with each store.
+    assert_eq!(play(DATA), (2, 9));
+    assert_eq!(play(DATA + 8), (2, 11));
+}
+
+#[test]
 fn values_that_no_core_has_are_refused() {
     let complaint = |strings: &str| {
         let text = SIMPLE.replace("[branch]", &format!("[core.strings]\n{strings}\n[branch]"));

@@ -155,7 +155,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     #[inline]
     fn fetch(&mut self, now: Cycle) -> bool {
         let line = self.common.front_end.fetch_line();
-        if line == self.common.fetch_line {
+        if line == self.common.fetch_line || self.common.front_end.goes_on {
             return true;
         }
         if self.ahead.is_some() {
