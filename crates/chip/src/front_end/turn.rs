@@ -6,6 +6,7 @@ use halfwink_trace::{Item, TemplateId};
 use halfwink_units::LINE_SHIFT;
 
 use super::FrontEnd;
+use crate::strings::Strings;
 use crate::threads::{OneThread, Turns, NO_POST};
 use crate::uop::{Op, Playable};
 
@@ -17,6 +18,10 @@ impl FrontEnd {
     pub(crate) fn taking_turns(mut self, thread: Option<OneThread>) -> FrontEnd {
         let program = self.source.program();
         self.turns = thread.map(|thread| Box::new(Turns::new(thread, Arc::clone(program))));
+        if self.turns.is_some() {
+            // What other threads wait for is counted run by run: none may be left out.
+            self.strings = Strings::default();
+        }
         self
     }
 
