@@ -36,6 +36,7 @@ mod machine;
 mod memory;
 mod miss;
 mod misses;
+mod number_set;
 mod os_cores;
 mod os_profile;
 mod package;

@@ -22,18 +22,16 @@ use halfwink_trace::{Item, Program, Source, TraceError, WarmSet};
 use halfwink_units::{LINE_SHIFT, PAGE_SHIFT};
 
 use crate::lines::{touches, Span, Touch};
+use crate::number_set::NumberSet;
 
-/// Lines of a page: as many as a word has bits.
+/// Lines of a page: as many as a group of the set has.
 const LINES: u32 = PAGE_SHIFT - LINE_SHIFT;
 const _: () = assert!(1 << LINES == u64::BITS);
 
 /// Which lines of a recording its copies share.
 #[derive(Clone, Debug)]
 pub struct SharedLines {
-    /// Pages that hold private lines, and [`EMPTY`]; open addressing.
-    pages: Box<[u64]>,
-    /// Private lines of the pages, one bit each.
-    private: Box<[u64]>,
+    private: NumberSet,
 }
 
 /// No page: physical addresses are shorter.
@@ -83,39 +81,18 @@ impl SharedLines {
     }
 
     fn new(found: &HashMap<u64, Page>) -> SharedLines {
-        let held = found.iter().filter(|(_, page)| page.written != 0);
-        let places = (2 * held.clone().count()).next_power_of_two().max(2);
-        let mut lines = SharedLines {
-            pages: vec![EMPTY; places].into_boxed_slice(),
-            private: vec![0; places].into_boxed_slice(),
-        };
-        for (&number, page) in held {
-            let place = lines.place(number);
-            lines.pages[place] = number;
-            lines.private[place] = if page.user { u64::MAX } else { page.written };
+        let mut private = NumberSet::default();
+        for (&page, &Page { user, written }) in found {
+            private.add_all(page, if user && written != 0 { u64::MAX } else { written });
         }
-        lines
-    }
-
-    /// Returns the place of a page, present or not: at most half of all places are taken.
-    #[inline]
-    fn place(&self, page: u64) -> usize {
-        let mask = self.pages.len() - 1;
-        // Fibonacci hashing (Knuth, TAOCP 3, Sec 6.4).
-        let mut place = (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
-        while self.pages[place] != page && self.pages[place] != EMPTY {
-            place = (place + 1) & mask;
-        }
-        place
+        SharedLines { private }
     }
 
     /// True if copies have this line of the recording in common.
     #[inline]
     #[must_use]
     pub fn has(&self, line: u64) -> bool {
-        let place = self.place(line >> LINES);
-        // An empty place has no private lines.
-        self.private[place] >> (line % u64::from(u64::BITS)) & 1 == 0
+        !self.private.has(line)
     }
 }
 

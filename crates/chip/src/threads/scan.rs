@@ -164,12 +164,12 @@ impl Scan {
         let sites = program.sites_of(program.template(id)).iter();
         for (site, address) in sites.zip(source.addresses()) {
             let byte = address.phys.0;
-            if !self.words.touch(byte, site.size) {
+            let touched: Vec<u64> = self.words.touched(byte, site.size).collect();
+            if touched.is_empty() {
                 continue;
             }
             let (access, write) = (self.at[thread].accesses, self.at[thread].writes);
             self.at[thread].accesses += 1;
-            let touched: Vec<u64> = self.words.touched(byte, site.size).collect();
             for word in touched {
                 if let Some(&did) = self.last.get(&word).filter(|did| did.thread != thread) {
                     self.wait(thread, access, did);
