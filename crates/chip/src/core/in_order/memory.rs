@@ -45,12 +45,7 @@ impl InOrder {
         let lines = if first == last { &lines[..1] } else { &lines[..] };
         for &line in lines {
             let work = &self.common.front_end.work;
-            let private = &mut self.common.private;
-            let access = match locks {
-                false => private.load(line, by, self.cycle, work),
-                true => private.lock(line, by, self.cycle, work),
-            };
-            match access {
+            match self.common.private.read(line, (by, locks), self.cycle, work) {
                 Access::Hit => {}
                 Access::At(cycle) => ready = ready.max(cycle),
                 Access::Outstanding(n) => {
@@ -179,11 +174,8 @@ impl InOrder {
     fn drain_store(&mut self, at: Cycle) {
         let mut store = self.stores[0];
         let [first, last] = store.lines;
-        let private = &mut self.common.private;
-        let mut write = |line| match store.is_locked {
-            true => private.write_locked(line, store.by),
-            false => private.store(line, store.by, at),
-        };
+        let by = (store.by, store.is_locked);
+        let mut write = |line| self.common.private.write(line, by, at);
         let mut access = Access::Hit;
         if !store.half {
             access = write(first);

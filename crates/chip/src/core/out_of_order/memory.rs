@@ -46,11 +46,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         let store = self.stores[slot_of::<N>(self.store_head)];
         let [first, last] = store.lines;
-        let private = &mut self.common.private;
-        let mut write = |line| match store.is_locked {
-            true => private.write_locked(line, store.by),
-            false => private.store(line, store.by, now),
-        };
+        let by = (store.by, store.is_locked);
+        let mut write = |line| self.common.private.write(line, by, now);
         let mut access = Access::Hit;
         if !self.store_half {
             access = write(first);
@@ -134,12 +131,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     #[inline]
     fn read_line(&mut self, n: usize, line: u64, by: By, now: Cycle, ready: &mut Cycle) -> bool {
         let work = &self.common.front_end.work;
-        let private = &mut self.common.private;
-        let access = match self.slots[n].folds & fold::LOCKED {
-            0 => private.load(line, by, now, work),
-            _ => private.lock(line, by, now, work),
-        };
-        match access {
+        let locks = self.slots[n].folds & fold::LOCKED != 0;
+        match self.common.private.read(line, (by, locks), now, work) {
             Access::Hit => {}
             Access::At(cycle) => *ready = (*ready).max(cycle),
             Access::Outstanding(register) => {
