@@ -15,7 +15,7 @@ use halfwink_units::{Clock, Cycle, Time};
 
 use crate::gate::{Gate, PolicyError};
 use crate::gate_spec::GateSpec;
-use crate::machine::{Machine, UnitDomains};
+use crate::machine::{Machine, UnitDomain, UnitDomains};
 use crate::miss::UNKNOWN;
 use crate::uop::{Unit, UNITS};
 
@@ -94,7 +94,7 @@ impl UnitGates {
         let shortest = policies.iter().map(|policy| policy.shortest_idle()).min()?;
         // The last cycle that begins no later.
         let shortest = clock.cycle_at_or_after(shortest + Time(1)) - 1;
-        let gate = |(unit, policy): (crate::machine::UnitDomain, GatingPolicy)| {
+        let gate = |(unit, policy): (UnitDomain, GatingPolicy)| {
             let mut gate = Gate::new(index, policy, GateSpec::of_unit(machine, unit), false, None);
             gate.begin(clock.time_of(begin));
             UnitGate {
@@ -164,7 +164,7 @@ impl UnitGates {
         let unit = &mut self.gates[place];
         if ready == UNKNOWN {
             debug_assert!(unit.is_idle, "a unit in use needs no look");
-            self.error = self.error.take().or(unit.gate.wait_ends(now, true).err());
+            keep(&mut self.error, unit.gate.wait_ends(now, true));
             if !unit.gate.is_powered() {
                 // It works from the next edge on at the earliest.
                 unit.ready = self.clock.cycle_at_or_after(now + self.wake_up).max(cycle + 1);
@@ -197,7 +197,7 @@ impl UnitGates {
         // What lies before comes first, or a policy would hear it late.
         self.bring_to(at, true);
         for unit in &mut self.gates {
-            self.error = self.error.take().or(unit.gate.deliver(at, event).err());
+            keep(&mut self.error, unit.gate.deliver(at, event));
         }
     }
 
@@ -222,12 +222,10 @@ impl UnitGates {
                 }
                 // The next operation looks at the unit, whenever it comes.
                 (unit.is_idle, *fresh) = (true, 0);
-                self.error = self.error.take().or(unit.gate.wait_begins(left, true).err());
+                keep(&mut self.error, unit.gate.wait_begins(left, true));
             }
             while unit.gate.next_time() < now || unit.gate.is_in_transition(now) {
-                let stepped = unit.gate.step(unit.gate.next_time());
-                if let Err(error) = stepped {
-                    self.error = self.error.take().or(Some(error));
+                if !keep(&mut self.error, unit.gate.step(unit.gate.next_time())) {
                     break;
                 }
             }
@@ -271,5 +269,16 @@ impl UnitGates {
             GatedUnit { name: unit.name, gated: sum(0), charging: sum(1), wakes }
         };
         self.gates.iter().map(of).collect()
+    }
+}
+
+/// Keeps the first error of a policy; true if `outcome` is none.
+fn keep<T>(first: &mut Option<PolicyError>, outcome: Result<T, PolicyError>) -> bool {
+    match outcome {
+        Ok(_) => true,
+        Err(error) => {
+            first.get_or_insert(error);
+            false
+        }
     }
 }

@@ -8,7 +8,7 @@ use halfwink_units::LINE_SHIFT;
 use super::FrontEnd;
 use crate::strings::Strings;
 use crate::threads::{OneThread, Turns, NO_POST};
-use crate::uop::{Op, Playable};
+use crate::uop::{Op, Playable, Uop};
 
 /// Position of a byte in its line.
 const IN_LINE: u64 = (1 << LINE_SHIFT) - 1;
@@ -47,7 +47,7 @@ impl FrontEnd {
         let Some(turns) = &mut self.turns else { return false };
         self.fetched.passes(turns.begin_run(template, &self.addresses));
         self.show_to_wait();
-        self.uop == self.end && turns_in_run(&self.turns)
+        self.uop == self.end && self.turns().is_some_and(|turns| turns.wait_in_run().is_some())
     }
 
     /// Makes the micro-operations of the run visible up to the next wait in it.
@@ -59,9 +59,8 @@ impl FrontEnd {
             None => behind,
             Some(access) => {
                 let uops = &self.code.uops[self.uop..behind];
-                let is_it = |uop: &crate::uop::Uop| {
-                    matches!(uop.op, Op::Load | Op::Store) && uop.access == access
-                };
+                let is_it =
+                    |uop: &Uop| matches!(uop.op, Op::Load | Op::Store) && uop.access == access;
                 uops.iter().position(is_it).map_or(behind, |n| self.uop + n)
             }
         };
@@ -105,8 +104,4 @@ impl FrontEnd {
         }
         turns.accesses_without_wait(template, self.addresses_ahead(n), before)
     }
-}
-
-fn turns_in_run(turns: &Option<Box<Turns>>) -> bool {
-    turns.as_ref().is_some_and(|turns| turns.wait_in_run().is_some())
 }
