@@ -305,19 +305,22 @@ fn limits_hold_on_every_kernel_and_core() {
     }
 }
 
+/// Plays an addition, a halt of a microsecond, and another addition.
+pub(super) fn halted_between_additions(kind: &str, technique: &str) -> RunResult {
+    let mut writer = Writer::new();
+    let block = writer.block(&[alu(1, &[1])]);
+    let (mut script, lines) = writer.script();
+    script.run(block, vec![]);
+    script.event(Event::Idle { from_ns: 1_000, to_ns: 2_000 });
+    script.event(Event::Interrupt { vector: 236 });
+    script.run(block, vec![]);
+    run(&simple(kind), technique, vec![task(script, warm(&lines, &[]))])
+}
+
 #[test]
 fn a_halted_core_is_gated_and_wakes_late() {
     for kind in KINDS {
-        let go = |technique| {
-            let mut writer = Writer::new();
-            let block = writer.block(&[alu(1, &[1])]);
-            let (mut script, lines) = writer.script();
-            script.run(block, vec![]);
-            script.event(Event::Idle { from_ns: 1_000, to_ns: 2_000 });
-            script.event(Event::Interrupt { vector: 236 });
-            script.run(block, vec![]);
-            run(&simple(kind), technique, vec![task(script, warm(&lines, &[]))])
-        };
+        let go = |technique| halted_between_additions(kind, technique);
         let on = go("always-on");
         assert_eq!(on.cores[0].residency[CoreState::Idle as usize], Time::ns(1_000));
         for technique in ["idle-gate", "mapg-counter", "tap"] {

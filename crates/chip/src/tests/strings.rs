@@ -5,7 +5,7 @@ use crate::StringSpec;
 
 const SPEC: StringSpec = StringSpec { bytes: 64, start: 30, short_bytes: 128, short_start: 10 };
 
-/// What fills `count` elements of so many bytes from `from` on: nanoseconds, instructions and
+/// Fills `count` elements of so many bytes from `from` on; returns nanoseconds, instructions and
 /// micro-operations.
 fn fill(strings: Option<StringSpec>, size: u8, from: u64, count: u64) -> (u64, u64, u64) {
     let stos = Step { base: 1 << 7, access: Some(true), ..op(Kind::String, 7, &[0]) };

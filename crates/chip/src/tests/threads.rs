@@ -117,7 +117,7 @@ impl Writer {
         self.locked(&[Step { base: 1 << 2, ..alu(1, &[1]) }], 0, &[])
     }
 
-    /// The same between other instructions.
+    /// A block of such an instruction between others.
     fn middle(&mut self) -> TemplateId {
         let atomic = Step { base: 1 << 2, ..alu(1, &[1]) };
         self.locked(&[load(5, 2), atomic, store(5, 2), jump_if(FLAGS)], 1, &[(0, false), (2, true)])
@@ -358,7 +358,7 @@ fn more_threads_than_cores_take_turns() {
     }
 }
 
-/// What a step of a random recording does.
+/// Steps of a random recording: the thread, the kind of action, and its place.
 type Steps = Vec<(u8, u8, u8)>;
 
 fn recorded(steps: &Steps) -> Recording {

@@ -1,10 +1,11 @@
 //! Units that are gated by themselves: when, what it costs, and what the ledger says.
 
+use super::gating::halted_between_additions;
 use super::*;
 use crate::accounting::{state_power, EnergyParts};
 use crate::GatedUnit;
 use halfwink_power::CoreState;
-use halfwink_trace::{Event, Kernel, Synthetic};
+use halfwink_trace::{Kernel, Synthetic};
 use halfwink_units::{Energy, Power};
 
 /// A block that is run many times.
@@ -162,14 +163,7 @@ fn units_and_the_rest_of_a_core_take_what_the_core_takes() {
 #[test]
 fn halted_core_keeps_its_units_gated() {
     for kind in KINDS {
-        let mut writer = Writer::new();
-        let block = writer.block(&[alu(1, &[1])]);
-        let (mut script, lines) = writer.script();
-        script.run(block, vec![]);
-        script.event(Event::Idle { from_ns: 1_000, to_ns: 2_000 });
-        script.event(Event::Interrupt { vector: 236 });
-        script.run(block, vec![]);
-        let result = run(&simple(kind), "fupg", vec![task(script, warm(&lines, &[]))]);
+        let result = halted_between_additions(kind, "fupg");
         let integer = unit(&result, "integer");
         assert_eq!((integer.wakes, integer.charging), (1, Time::ns(6)), "{kind}");
         assert!(integer.gated >= Time::ns(995), "{kind}");
