@@ -75,14 +75,10 @@ impl Trace {
     /// # Errors
     /// If the file is gone or damaged.
     pub(crate) fn shared_lines(&self) -> Result<Arc<SharedLines>, StudyError> {
-        if let Some(lines) = self.shared.get() {
-            return Ok(Arc::clone(lines));
-        }
-        let file = self.file()?;
-        // Outside `get_or_init`, which takes no error; two threads may both do the pass, and the
-        // first one's lines stay.
-        let lines = SharedLines::of(&mut file.stream(), &file.warm()?)?;
-        Ok(Arc::clone(self.shared.get_or_init(|| Arc::new(lines))))
+        found_once(&self.shared, || {
+            let file = self.file()?;
+            Ok(SharedLines::of(&mut file.stream(), &file.warm()?)?)
+        })
     }
 
     /// Finds its threads and what each waits for: two passes over all of it when it is first asked
@@ -91,11 +87,23 @@ impl Trace {
     /// # Errors
     /// If the file is gone or damaged.
     pub(crate) fn threads(&self) -> Result<Arc<Threads>, StudyError> {
-        if let Some(threads) = self.threads.get() {
-            return Ok(Arc::clone(threads));
-        }
-        let file = self.file()?;
-        let threads = Threads::of(|| file.stream())?;
-        Ok(Arc::clone(self.threads.get_or_init(|| Arc::new(threads))))
+        found_once(&self.threads, || {
+            let file = self.file()?;
+            Ok(Threads::of(|| file.stream())?)
+        })
     }
+}
+
+/// Returns what a pass over a recording found, which is made when it is first asked for.
+fn found_once<T>(
+    kept: &OnceLock<Arc<T>>,
+    find: impl FnOnce() -> Result<T, StudyError>,
+) -> Result<Arc<T>, StudyError> {
+    if let Some(found) = kept.get() {
+        return Ok(Arc::clone(found));
+    }
+    // Outside `get_or_init`, which takes no error; two threads may both make the pass, and what the
+    // first one found stays.
+    let found = find()?;
+    Ok(Arc::clone(kept.get_or_init(|| Arc::new(found))))
 }
