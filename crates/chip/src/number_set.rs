@@ -21,7 +21,7 @@ impl Default for NumberSet {
 }
 
 impl NumberSet {
-    /// Adds a number.
+    /// Adds a number, unless it is a member.
     pub(crate) fn add(&mut self, number: u64) {
         self.add_all(number >> GROUP_SHIFT, bit(number));
     }
