@@ -187,6 +187,15 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
+def dead_port() -> Generator[int]:
+    """A port at which connections are refused: held, so that no other program, nor a connection's
+    own end, gets it meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@contextlib.contextmanager
 def nginx(folder: Path, name: str) -> Generator[tuple[str, Path]]:
     """A real nginx of one worker: its address and the file with its process number."""
     program = need("nginx")

@@ -22,8 +22,8 @@ from steer_bed import (
     at_once,
     balanced,
     certificate,
+    dead_port,
     describe,
-    free_port,
     get,
     settled,
     status,
@@ -138,25 +138,29 @@ def test_more_connections_than_descriptors_are_refused(
 
 
 def test_two_dead_machines_are_an_answer_at_once(tmp_path: Path):
-    ports = free_port(), free_port()
-    path = describe(tmp_path, *(f"127.0.0.1:{p}" for p in ports), limits="queue_timeout_ms = 60000")
-    with LiveSteer(path) as steer:
-        answer = get(steer.address)
-        assert status(answer) == 503
-        assert b"Retry-After: " in answer
-        assert answer.endswith(b"\r\n\r\nService Unavailable: no machine can be reached\n")
+    big_is_dead = contextlib.ExitStack()
+    with dead_port() as small, big_is_dead:
+        big = big_is_dead.enter_context(dead_port())
+        machines = (f"127.0.0.1:{port}" for port in (small, big))
+        path = describe(tmp_path, *machines, limits="queue_timeout_ms = 60000")
+        with LiveSteer(path) as steer:
+            answer = get(steer.address)
+            assert status(answer) == 503
+            assert b"Retry-After: " in answer
+            assert answer.endswith(b"\r\n\r\nService Unavailable: no machine can be reached\n")
 
-        def lost() -> list[str]:
-            machines = steer.report()["machines"]
-            return [name for name, machine in machines.items() if machine["state"] == "lost"]
+            def lost() -> list[str]:
+                machines = steer.report()["machines"]
+                return [name for name, machine in machines.items() if machine["state"] == "lost"]
 
-        # Whether or not that is known already; no time-out of a queue was waited for.
-        wait_until(lambda: len(lost()) == 2)
-        assert at_once(steer.address, 20) == {503: 20}
-        with Recorder(port=ports[1]):
-            wait_until(lambda: lost() == ["small"])
-            assert at_once(steer.address, 20) == {200: 20}
-        report = settled(steer, 41)
+            # Whether or not that is known already; no time-out of a queue was waited for.
+            wait_until(lambda: len(lost()) == 2)
+            assert at_once(steer.address, 20) == {503: 20}
+            big_is_dead.close()
+            with Recorder(port=big):
+                wait_until(lambda: lost() == ["small"])
+                assert at_once(steer.address, 20) == {200: 20}
+            report = settled(steer, 41)
     assert report["machines"]["small"]["served"] == 0
     assert (report["requests"]["unreachable"], report["requests"]["answered"]) == (21, 20)
     balanced(report)
