@@ -3,6 +3,7 @@
 
 use std::io;
 
+use netlink_packet_core::NlasIterator;
 use netlink_sys::protocols::NETLINK_GENERIC;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -64,17 +65,10 @@ fn ask(socket: &Socket, kind: u16, command: u8, name: u16, value: &[u8]) -> io::
     }
 }
 
-/// Value of an attribute.
-fn attribute(mut all: &[u8], name: u16) -> Option<&[u8]> {
-    loop {
-        let length = usize::from(u16::from_ne_bytes(all.get(..2)?.try_into().ok()?));
-        let found = u16::from_ne_bytes(all.get(2..4)?.try_into().ok()?);
-        let value = all.get(4..length)?;
-        if found == name {
-            return Some(value);
-        }
-        all = all.get(length.next_multiple_of(4)..)?;
-    }
+/// Returns the value of an attribute; attributes that are cut off end the list.
+fn attribute(all: &[u8], name: u16) -> Option<Vec<u8>> {
+    let mut attributes = NlasIterator::new(all).map_while(Result::ok);
+    attributes.find(|attribute| attribute.kind() == name).map(|found| found.value().to_vec())
 }
 
 #[cfg(test)]
@@ -84,8 +78,8 @@ mod tests {
     #[test]
     fn attributes_are_found_by_name_whatever_stands_before() {
         let all = [6, 0, 1, 0, 9, 9, 0, 0, 8, 0, 3, 0, 1, 2, 3, 4];
-        assert_eq!(attribute(&all, 1), Some(&[9, 9][..]));
-        assert_eq!(attribute(&all, 3), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(attribute(&all, 1), Some(vec![9, 9]));
+        assert_eq!(attribute(&all, 3), Some(vec![1, 2, 3, 4]));
         assert_eq!(attribute(&all, 4), None);
         for wrong in [&[0, 0, 1, 0][..], &[3, 0, 1, 0], &[200, 0, 1, 0, 1], &[8], &[]] {
             assert_eq!(attribute(wrong, 1), None, "{wrong:?}");
