@@ -503,12 +503,12 @@ impl Private {
         now: Cycle,
         after: Cycle,
     ) {
-        let arrival = self.clock.time_of(now + after);
+        debug_assert!(after >= self.shortest_request(), "others may be simulated up to here");
         let issued = self.clock.time_of(now);
         // Its core numbers it.
         let request =
             Request { agent: Agent::core(self.core), number: 0, line, want, kernel, issued };
-        self.requests.push((arrival, request));
+        self.requests.push((self.clock.time_of(now + after), request));
     }
 
     #[inline]

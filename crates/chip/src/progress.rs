@@ -70,9 +70,4 @@ impl Progress {
             _ => self.others,
         }
     }
-
-    /// True if more than one core has something to do.
-    pub(crate) fn has_others(&self) -> bool {
-        self.others != Time::NEVER
-    }
 }

@@ -1,6 +1,8 @@
 //! Copies of one recording that share what none of them writes.
 
 use super::exact::{any_recipe, first_difference, script};
+use super::prefetch::prefetching;
+use super::translation::translating;
 use super::*;
 use crate::SharedLines;
 use halfwink_policy::offload::{Fixed, OffloadPolicy};
@@ -118,10 +120,18 @@ proptest! {
     fn running_ahead_changes_nothing_of_copies(
         recipe in any_recipe(),
         kind in 0..2usize,
-        quantum in 1u64..300,
+        translates in any::<bool>(),
+        prefetches in any::<bool>(),
+        quantum in prop_oneof![1u64..4, 1u64..300],
         never_skip in any::<bool>(),
     ) {
-        let machine = simple(KINDS[kind]).without_os_cores();
+        let mut machine = simple(KINDS[kind]).without_os_cores();
+        if prefetches {
+            machine = prefetching(machine);
+        }
+        if translates {
+            machine = translating(machine, 1, 2);
+        }
         let (script, lines) = script(&recipe, 0);
         let warm = warm(&lines, &[]);
         let go = |how| {

@@ -3,6 +3,8 @@
 use super::exact::{fingerprint, first_difference};
 use super::fetch::ahead;
 use super::os_cores::{in_one_memory, never, try_offload};
+use super::prefetch::prefetching;
+use super::translation::translating;
 use super::*;
 use crate::Threads;
 use halfwink_trace::{Event, InstrFlags};
@@ -391,7 +393,7 @@ fn recorded(steps: &Steps) -> Recording {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
+        cases: 2000,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -400,16 +402,22 @@ proptest! {
     fn running_ahead_changes_nothing_of_threads(
         steps in prop::collection::vec(any::<(u8, u8, u8)>(), 1..120),
         kind in 0..3usize,
-        quantum in 1u64..300,
+        translates in any::<bool>(),
+        prefetches in any::<bool>(),
+        quantum in prop_oneof![1u64..4, 1u64..300],
         never_skip in any::<bool>(),
     ) {
         let recording = recorded(&steps);
-        let machine = match kind {
-            // Walks and prefetches are left out: what is asked for as an answer comes is seen by
-            // another core at that very time or not, by the order of the host.
-            2 => ahead(64, 4, 0),
+        let mut machine = match kind {
+            2 => ahead(64, 4, 2 * usize::from(prefetches)),
             _ => simple(KINDS[kind]),
         };
+        if prefetches {
+            machine = prefetching(machine);
+        }
+        if translates {
+            machine = translating(machine, 1, 2);
+        }
         let go = |how| fingerprint(&play_tasks(&machine, recording.tasks(), how));
         let how = How { never_skip, quantum: Some(Time::ns(quantum)) };
         prop_assert_eq!(first_difference(&go(USUAL), &go(how)), None);
