@@ -100,7 +100,7 @@ fn what_cannot_be_reached_gets_nothing_while_the_other_can() {
     0 Sleep { side: Big }
     3 Send { side: Big }
     3 Wake { side: Big }
-    5 Sleep { side: Big }
+    6 Sleep { side: Big }
     7 Send { side: Small }
     ");
     insta::assert_snapshot!(decisions(Box::new(Always::new(Side::Small)), &events), @r"

@@ -403,6 +403,32 @@ fn a_lost_machine_is_stood_in_for() {
     ");
 }
 
+/// It serves every request then, and would wake for each.
+#[test]
+fn a_big_machine_alone_stays_on_until_the_small_one_is_back() {
+    let (lost, back) = (Event::Lost { side: Side::Small }, Event::Back { side: Side::Small });
+    let events = [ASLEEP, lost, Event::Arrive, AWAKE, big(1), back];
+    let hal = HalParameters { linger: Time::ZERO, ..HalParameters::published(1_000, 2) };
+    insta::assert_snapshot!(decisions(Box::new(Hal::new(hal)), &events), @r"
+    0 Sleep { side: Big }
+    3 Send { side: Big }
+    3 Wake { side: Big }
+    6 Sleep { side: Big }
+    ");
+    let shortest = ShortestParameters::ratio(2, us(3_000), 3, us(4_000));
+    insta::assert_snapshot!(decisions(Box::new(Shortest::new(shortest)), &events), @r"
+    0 Sleep { side: Big }
+    3 Send { side: Big }
+    3 Wake { side: Big }
+    6 Sleep { side: Big }
+    ");
+    // A linger that has begun before ends without a sleep.
+    let lingers = Shortest::new(ShortestParameters { linger: us(2_000), ..shortest });
+    let events = [(1_000, lost), (5_000, back)];
+    let decided = decisions_at(Box::new(lingers), &events, 50_000);
+    assert_eq!(decided.trim(), "7 Sleep { side: Big }");
+}
+
 fn policies(a: u32, b: u32, span: Time) -> Vec<SteeringPolicy> {
     let period = span + us(1);
     let knight = KnightShiftParameters { period, ..KnightShiftParameters::published(a, a + b) };

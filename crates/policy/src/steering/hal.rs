@@ -89,7 +89,7 @@ impl Hal {
         let mut policy = Hal {
             parameters,
             machines: Machines::NEW,
-            linger: Linger::new(Side::Big, parameters.linger),
+            linger: Linger::standing_in(Side::Big, parameters.linger),
             rate: parameters.rate,
             credit: u64::from(parameters.burst) * TOKEN,
             filled: Time::ZERO,

@@ -109,13 +109,20 @@ impl Machines {
 pub(super) struct Linger {
     side: Side,
     span: Time,
+    stands_in: bool,
     down_at: Option<Time>,
 }
 
 impl Linger {
     /// Creates a linger of this length.
     pub(super) const fn new(side: Side, span: Time) -> Linger {
-        Linger { side, span, down_at: None }
+        Linger { side, span, stands_in: false, down_at: None }
+    }
+
+    /// Creates the linger of a machine that takes what is too much for the other one. It stays on
+    /// while that one is lost: it serves every request then, and would wake for each.
+    pub(super) const fn standing_in(side: Side, span: Time) -> Linger {
+        Linger { stands_in: true, ..Linger::new(side, span) }
     }
 
     /// Stops the linger, as a request was sent to the machine.
@@ -124,10 +131,16 @@ impl Linger {
         self.down_at = None;
     }
 
+    #[inline]
+    fn may_sleep(&self, machines: &Machines) -> bool {
+        let is_needed = self.stands_in && machines.of(self.side.other()).lost;
+        machines.is_free(self.side) && !is_needed
+    }
+
     /// The machine may have nothing to do any more.
     #[inline]
     pub(super) fn settle(&mut self, now: Time, machines: &mut Machines) {
-        if !machines.is_free(self.side) {
+        if !self.may_sleep(machines) {
             return;
         }
         if self.span == Time::ZERO {
@@ -141,7 +154,7 @@ impl Linger {
     pub(super) fn timer(&mut self, now: Time, machines: &mut Machines) {
         if self.down_at.is_some_and(|at| at <= now) {
             self.down_at = None;
-            if machines.is_free(self.side) {
+            if self.may_sleep(machines) {
                 machines.freeze(self.side);
             }
         }

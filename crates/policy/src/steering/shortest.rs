@@ -80,7 +80,7 @@ impl Shortest {
     #[must_use]
     pub fn new(parameters: ShortestParameters) -> Shortest {
         assert!(parameters.small.workers > 0 && parameters.big.workers > 0, "workers");
-        let linger = Linger::new(Side::Big, parameters.linger);
+        let linger = Linger::standing_in(Side::Big, parameters.linger);
         let mut policy =
             Shortest { parameters, machines: Machines::NEW, linger, awake_at: Time::ZERO };
         policy.linger.settle(Time::ZERO, &mut policy.machines);

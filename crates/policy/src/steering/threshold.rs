@@ -56,7 +56,7 @@ impl Threshold {
     /// A scheduler whose big machine sleeps.
     #[must_use]
     pub fn new(parameters: ThresholdParameters) -> Threshold {
-        let linger = Linger::new(Side::Big, parameters.linger);
+        let linger = Linger::standing_in(Side::Big, parameters.linger);
         let mut policy = Threshold { parameters, machines: Machines::NEW, linger };
         policy.machines.rest(Side::Big);
         policy
