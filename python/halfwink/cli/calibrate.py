@@ -121,8 +121,7 @@ def _error_lines(found: HostCalibration) -> list[str]:
                 f"{goals[0]:g} and {goals[1]:g} %); with memory in huge pages {huge[0]:.0f} and "
                 f"{huge[1]:.0f} %"
             )
-    lines += [
-        "held out: no mechanism of the chip was chosen by their errors",
-        "native: measured here; simulated: modelled, nothing tuned to the difference",
-    ]
+            if held_out:
+                lines.append("held out: no mechanism of the chip was chosen by their errors")
+    lines.append("native: measured here; simulated: modelled, nothing tuned to the difference")
     return lines
