@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,8 +72,27 @@ def append_line(path: Path, line: str) -> None:
         out.write(line.encode())
 
 
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """Gives a file beside another that takes its place at the end, or goes away on an error. What
+    stands there keeps its permissions, and a symbolic link to it stays one."""
+    target = Path(os.path.realpath(path))
+    before = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    # Its name is known before it is made: wherever a signal interrupts this, it is taken away.
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        # Until it has the permissions, nobody else reads it.
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600))
+        yield partial
+        if before is not None:
+            partial.chmod(before)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def write_whole(path: Place, content: str | bytes) -> None:
-    """Writes a file so that it is either complete or not there; raises OSError with its name."""
+    """Writes a file so that it is either complete or as it was; raises OSError with its name."""
     data = content.encode() if isinstance(content, str) else content
     if isinstance(path, Remote):
         path.write_whole(data)
@@ -81,13 +102,5 @@ def write_whole(path: Place, content: str | bytes) -> None:
         with naming(path), path.open("wb", buffering=0) as out:
             out.write(data)
         return
-    # Its name is known before it is made: wherever a signal interrupts this, it is taken away.
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with naming(path):
-        try:
-            with partial.open("xb") as out:
-                out.write(data)
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+    with naming(path), replacing(path) as partial:
+        partial.write_bytes(data)

@@ -84,6 +84,20 @@ def test_a_device_is_written_to_and_not_replaced(halfwink: Halfwink, tmp_path: P
     assert device.is_char_device()
 
 
+def test_a_file_keeps_its_link_and_its_permissions(halfwink: Halfwink, tmp_path: Path) -> None:
+    file, link = tmp_path / "private", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    trace = str(root() / "workloads" / "gzip.hwt")
+    assert halfwink("trace", "export", trace, "-o", str(link), "--limit", "100").status == 0
+    assert file.read_bytes() != b"old"
+    files.write_whole(link, "new")
+    assert (link.is_symlink(), file.read_text()) == (True, "new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(tmp_path.iterdir()) == [link, file]
+
+
 @pytest.mark.parametrize("shape", ["32KB", "48KB:8", "0KB:1", "32KB:x"])
 def test_an_impossible_cache_is_one_line(halfwink: Halfwink, shape: str) -> None:
     trace = str(root() / "workloads" / "gzip.hwt")

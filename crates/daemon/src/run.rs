@@ -167,8 +167,12 @@ fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut new = path.clone().into_os_string();
     new.push(".new");
-    write(Path::new(&new), text)?;
-    std::fs::rename(&new, &path).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
+    let moved =
+        || std::fs::rename(&new, &path).map_err(|e| Error::Run(format!("{}: {e}", path.display())));
+    write(Path::new(&new), text).and_then(|()| moved()).inspect_err(|_| {
+        // The error that matters is the first one.
+        let _ = std::fs::remove_file(&new);
+    })
 }
 
 /// Signals to end, to reload, to open logs again or to report, as they come, and the handle that

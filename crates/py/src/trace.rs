@@ -87,22 +87,32 @@ fn fill<T>(
     })
 }
 
-/// Writes a file beside `path` and moves it there once it is whole.
+/// Writes a file beside `path` and moves it there once it is whole. What stands there keeps its
+/// permissions, and a symbolic link to it stays one.
 fn write_whole<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<Sink>) -> Result<T, trace::TraceError>,
 ) -> PyResult<T> {
+    let before = std::fs::metadata(path).ok();
     // A device or a pipe is written to, not replaced.
-    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+    if before.as_ref().is_some_and(|meta| !meta.is_file()) {
         let file = File::options().write(true).open(path).map_err(|e| failed_at(path, &e))?;
         return fill(path, file, write);
     }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".part");
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut partial = target.clone().into_os_string();
+    // Another process may write the same file.
+    partial.push(format!(".{}.part", std::process::id()));
     let partial = PathBuf::from(partial);
-    let file = File::create(&partial).map_err(|e| failed_at(path, &e))?;
-    let moved = || std::fs::rename(&partial, path).map_err(|e| failed_at(path, &e));
-    fill(path, file, write).and_then(|t| moved().map(|()| t)).inspect_err(|_| {
+    let make = || {
+        let file = File::create(&partial)?;
+        before.map_or(Ok(()), |meta| file.set_permissions(meta.permissions()))?;
+        Ok(file)
+    };
+    let moved = || std::fs::rename(&partial, &target).map_err(|e| failed_at(path, &e));
+    let made = make().map_err(|e| failed_at(path, &e));
+    let written = made.and_then(|file| fill(path, file, write)).and_then(|t| moved().map(|()| t));
+    written.inspect_err(|_| {
         // The error that matters is the first one.
         let _ = std::fs::remove_file(&partial);
     })

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwink import installed
+from halfwink.files import replacing
 
 from . import build, guest, host, image, machine, program, scratch
 from .errors import (
@@ -177,7 +177,6 @@ def _capture(
     built = guest.ensure(progress, plan.workload.guest, plan.packages)
     progress(Progress("build", "building the recorder"))
     tools = build.tools()
-    partial = out.with_name(f".{out.name}.{os.getpid()}.part")
     with scratch.folder("capture-") as work:
         initrd, header = work / "initrd.cpio", work / "header.json"
         progress(Progress("build", "packing the guest's files"))
@@ -195,27 +194,17 @@ def _capture(
             seed=plan.seed,
             instructions=limit,
         )
-        try:
-            report = machine.run(boot, progress, time_limit_s)
-            if plan.program is None and report["exit_status"]:
-                raise GuestError(
-                    f"in the guest: {plan.workload.name} ended with status "
-                    f"{report['exit_status']}{machine.last_words(report['said'])}"
-                )
-            _move(boot.out, partial)
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+        report = machine.run(boot, progress, time_limit_s)
+        if plan.program is None and report["exit_status"]:
+            raise GuestError(
+                f"in the guest: {plan.workload.name} ended with status "
+                f"{report['exit_status']}{machine.last_words(report['said'])}"
+            )
+        with replacing(out) as partial:
+            shutil.move(boot.out, partial)
     result = _result(plan.workload.name, out, report)
     progress(Progress("done", f"{result.instructions} instructions", result.instructions, limit))
     return result
-
-
-def _move(source: Path, destination: Path) -> None:
-    try:
-        source.replace(destination)
-    except OSError:  # another file system
-        shutil.copyfile(source, destination)
 
 
 def make_header(plan: Plan, built: Guest) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from halfwink import _core
 from halfwink.capture import build, scratch
 from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.files import replacing
 from halfwink.programs import find
 
 QEMU = "qemu-x86_64"
@@ -442,13 +443,9 @@ def _result(
     samples = 0
     if window.samples is not None:
         trace, samples = _keep(trace, done, window.samples[1])
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        try:
+        with replacing(path) as partial:
             shutil.move(trace, partial)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"{path}: {error.strerror or error}") from error
     ended = done["reason"] in ("exit", "exec")
