@@ -60,7 +60,7 @@ DRAWINGS = ("a figure", "a report")
 #: What the host took differs from run to run, and stands in the report.
 OF_HOST = re.compile(r"host\.(jsonl|parquet)$|\.html$")
 #: Files that are not there yet: a command that is killed cannot take them away.
-PARTIAL = re.compile(r"(^|/)\.[^/]+\.[0-9a-f]{16}(/|$)|\.part$")
+PARTIAL = re.compile(r"(^|/)\.[^/]+\.[0-9a-f]{16}(/|$)")
 #: How `replay` tells that a log is not whole.
 CUT = re.compile(r"cut|first gap")
 PACK = re.compile(r"/pack-[0-9a-f]+\.jsonl$")
@@ -147,8 +147,7 @@ def same(name: str, content: bytes | None, whole: Tree) -> bool:
 
 def named(call: str) -> str:
     """Returns the file that a message on this call has to name, a folder, or the end of either."""
-    path = re.sub(r"\.([^/]+)\.[0-9a-f]{16}", r"\1", call.partition(" ")[2])
-    return path.removesuffix(".part")
+    return re.sub(r"\.([^/]+)\.[0-9a-f]{16}", r"\1", call.partition(" ")[2])
 
 
 def told(bench: Bench, ended: Ended, call: str, how: str) -> Iterator[str]:

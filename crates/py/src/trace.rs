@@ -1,5 +1,6 @@
 //! Trace files.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -100,10 +101,11 @@ fn write_whole<T>(
         return fill(path, file, write);
     }
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut partial = target.clone().into_os_string();
+    let mut partial = OsString::from(".");
+    partial.push(target.file_name().unwrap_or_default());
     // Another process may write the same file.
-    partial.push(format!(".{}.part", std::process::id()));
-    let partial = PathBuf::from(partial);
+    partial.push(format!(".{:016x}", std::process::id()));
+    let partial = target.with_file_name(partial);
     let make = || {
         let file = File::create(&partial)?;
         before.map_or(Ok(()), |meta| file.set_permissions(meta.permissions()))?;
