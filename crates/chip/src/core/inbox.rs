@@ -16,7 +16,7 @@
 //! Replies are known here: what was sent is noted with the first time at which its reply can come.
 //! The other two depend on other cores and are the limit that the chip lets a core advance to. A
 //! snoop is answered on the spot, since its sender waits for what is found; it is made once this
-//! core has come exactly as far.
+//! core has done all that it does at the snoop's time, and nothing later.
 
 use std::collections::VecDeque;
 

@@ -165,7 +165,8 @@ impl Core {
         error.map_or(Ok(()), |error| Err(self.policy_error(error)))
     }
 
-    /// Another core asks for a line: what is found of it here. This core has come exactly as far.
+    /// Another core asks for a line: what is found of it here. This core has done all that it does
+    /// at that time, and nothing later.
     pub(crate) fn snoop(&mut self, line: u64, read: bool) -> SnoopResult {
         self.pipeline.common_mut().private.snoop(line, read)
     }
