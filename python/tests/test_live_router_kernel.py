@@ -60,8 +60,8 @@ def answers(bed: Bed) -> None:
 def test_forwards_what_needs_no_thought_and_passes_the_rest(bed: Bed):
     bed.router.shell("ip route add unreachable 10.9.0.0/24 2>/dev/null || true")
     with Live(bed, XDP) as live:
-        nothing_wrong(bed, moves_anyway=True, pps=4000, seconds=0.5, flows=20)
-        nothing_wrong(bed, moves_anyway=True, pps=4000, seconds=0.5, flows=20, to=V6)
+        nothing_wrong(bed, pps=4000, seconds=0.5, flows=20)
+        nothing_wrong(bed, pps=4000, seconds=0.5, flows=20, to=V6)
         found = bed.trial(pps=1000, seconds=0.2)
         answers(bed)
         report = live.result()
@@ -95,8 +95,8 @@ def test_where_the_driver_runs_no_xdp_the_kernel_runs_it_behind(bed: Bed):
     bed.generator.shell("ip link set gen0 mtu 9000")
     try:
         with Live(bed, description(forward="xdp", cpus=[1, 0])) as live:
-            nothing_wrong(bed, moves_anyway=True, pps=4000, seconds=0.5, flows=20)
-            nothing_wrong(bed, moves_anyway=True, pps=4000, seconds=0.5, flows=20, to=V6)
+            nothing_wrong(bed, pps=4000, seconds=0.5, flows=20)
+            nothing_wrong(bed, pps=4000, seconds=0.5, flows=20, to=V6)
             assert " 0% packet loss" in ping(bed, "10.1.0.1")
             report = live.result()
     finally:
@@ -144,7 +144,7 @@ def test_an_interface_goes_and_comes_back(bed: Bed):
         wait_until(lambda: up(bed, metrics, "rt1"))
         assert " 0% packet loss" in wait_until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
         assert "halfwink_forward_looks_total" in scrape(bed, metrics)
-        nothing_wrong(bed, moves_anyway=True, pps=1000, seconds=0.2)
+        nothing_wrong(bed, pps=1000, seconds=0.2)
         report = live.result()
     assert [port["gone"] for port in report["ports"]] == [0, 1]
     assert report["packets"]["forwarded"] > 200
@@ -160,7 +160,7 @@ def test_packet_steering_is_off_with_one_cpu_and_put_back_at_the_end(bed: Bed):
     bed.router.shell("echo 2 >/sys/class/net/rt0/queues/rx-0/rps_cpus")
     with Live(bed, description(forward="rps")) as live:
         wait_until(lambda: masks() == [0, 0])
-        nothing_wrong(bed, moves_anyway=True, pps=4000, seconds=0.5, flows=20)
+        nothing_wrong(bed, pps=4000, seconds=0.5, flows=20)
         answers(bed)
         report = live.result()
     assert masks() == [2, 0], "as they were"
@@ -192,7 +192,7 @@ def test_three_capabilities_are_enough(bed: Bed):
     drop = ["setpriv", "--inh-caps", caps, "--ambient-caps", caps, "--bounding-set", caps]
     nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
     with Live(bed, XDP, under=[*drop, *nobody]):
-        nothing_wrong(bed, moves_anyway=True, pps=2000, seconds=0.3)
+        nothing_wrong(bed, pps=2000, seconds=0.3)
     fewer = [word.replace(",+bpf,+perfmon", ",+bpf") for word in drop]
     with pytest.raises(RunError, match="needs CAP_NET_ADMIN, CAP_BPF and CAP_PERFMON"):
         Live(bed, XDP, under=[*fewer, *nobody])
