@@ -68,11 +68,17 @@ impl Machines {
         self.is_on(side) && self.of(side).load == 0
     }
 
+    /// Returns whether a machine has nothing to do, and need not stand in for the other one.
+    #[inline]
+    fn may_rest(&self, side: Side) -> bool {
+        self.is_free(side) && !self.of(side.other()).lost
+    }
+
     /// A machine that is not wanted sleeps if it has nothing to do, and need not stand in for the
     /// other one.
     #[inline]
     pub(super) fn rest(&mut self, side: Side) {
-        if self.is_free(side) && !self.of(side.other()).lost {
+        if self.may_rest(side) {
             self.freeze(side);
         }
     }
@@ -133,8 +139,10 @@ impl Linger {
 
     #[inline]
     fn may_sleep(&self, machines: &Machines) -> bool {
-        let is_needed = self.stands_in && machines.of(self.side.other()).lost;
-        machines.is_free(self.side) && !is_needed
+        match self.stands_in {
+            true => machines.may_rest(self.side),
+            false => machines.is_free(self.side),
+        }
     }
 
     /// The machine may have nothing to do any more.
