@@ -389,10 +389,10 @@ impl<'a> Chip<'a> {
             }
             return self.run_memory(earliest, progress);
         };
-        // What is in the caches of other cores must be what is there at the request's time, with
-        // all that is done at that very time, whoever was simulated first. The core that asks has
-        // come past it too: until then it may still send a request that arrives before, or do what
-        // gives another core a thread.
+        // A request must find the caches of other cores as they are at its time, with all that is
+        // done at that very time, whoever was simulated first. The core that asks has come past it
+        // too: until then it may still send a request that arrives before, or do what gives
+        // another core a thread.
         while uncore.next_time() < progress.reached() && uncore.next_time() <= arrival {
             let cores = &mut self.cores;
             let memories = scheduler.memories;
@@ -486,8 +486,8 @@ impl<'a> Chip<'a> {
             let thread = self.next_arrival().min(progress.without(behind.core));
             limit = limit.min(thread.saturating_add(Time(1)));
         }
-        // What waits to be served may look into this core's caches as they are at its time, with
-        // all that happens then, even if the core that asked has nothing to do any more.
+        // The next request may look into this core's caches, and must find them as they are at its
+        // time, with all that happens then, even if the core that asked has nothing to do any more.
         limit.min(self.shared.uncore.next_time().saturating_add(Time(1)))
     }
 

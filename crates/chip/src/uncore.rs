@@ -222,7 +222,7 @@ impl Uncore {
         }
     }
 
-    /// A request that arrives at `at`. Requests of one core come in the order of their arrival; at
+    /// Takes a request that arrives at `at`. One that a core sends later may arrive before it; at
     /// equal times, lower cores are served first.
     pub(crate) fn push(&mut self, at: Time, request: Request) {
         if let Some(contended) = &mut self.contended {

@@ -1,8 +1,7 @@
 //! Threads that go to a core for the kernel and come back.
 
+use super::exact::with_extras;
 use super::losing::losing_somehow;
-use super::prefetch::prefetching;
-use super::translation::translating;
 use super::*;
 use crate::by::By;
 use crate::front_end::WorkCounts;
@@ -351,8 +350,7 @@ fn how_far_cores_run_ahead_changes_nothing() {
                 let machine = if os_cores == 1 { in_turns(machine, 2) } else { machine };
                 for make in [always, beside, like_os] {
                     run_ahead(&machine, "idle-gate", make);
-                    let both = translating(prefetching(machine.clone()), 1, 2);
-                    run_ahead(&both, "idle-gate", make);
+                    run_ahead(&with_extras(machine.clone(), 4), "idle-gate", make);
                     for how in [1, 2] {
                         // What the core that is left loses is written back while others run.
                         run_ahead(&losing_somehow(machine.clone(), how), "idle-adaptive", make);
@@ -369,9 +367,8 @@ fn how_far_cores_run_ahead_changes_nothing() {
 #[test]
 fn running_ahead_changes_nothing_in_shared_memory() {
     for kind in KINDS {
-        let plain = simple(kind);
-        let both = translating(prefetching(plain.clone()), 1, 2);
-        for machine in [plain, both].map(in_one_memory) {
+        for extras in [0, 4] {
+            let machine = in_one_memory(with_extras(simple(kind), extras));
             run_ahead(&machine.clone().without_os_cores(), "idle-gate", never);
             run_ahead(&machine, "idle-gate", always);
         }

@@ -1,8 +1,6 @@
 //! Copies of one recording that share what none of them writes.
 
-use super::exact::{any_recipe, first_difference, script};
-use super::prefetch::prefetching;
-use super::translation::translating;
+use super::exact::{any_recipe, first_difference, script, with_extras};
 use super::*;
 use crate::SharedLines;
 use halfwink_policy::offload::{Fixed, OffloadPolicy};
@@ -120,18 +118,11 @@ proptest! {
     fn running_ahead_changes_nothing_of_copies(
         recipe in any_recipe(),
         kind in 0..2usize,
-        translates in any::<bool>(),
-        prefetches in any::<bool>(),
+        extras in 0..5usize,
         quantum in prop_oneof![1u64..4, 1u64..300],
         never_skip in any::<bool>(),
     ) {
-        let mut machine = simple(KINDS[kind]).without_os_cores();
-        if prefetches {
-            machine = prefetching(machine);
-        }
-        if translates {
-            machine = translating(machine, 1, 2);
-        }
+        let machine = with_extras(simple(KINDS[kind]).without_os_cores(), extras);
         let (script, lines) = script(&recipe, 0);
         let warm = warm(&lines, &[]);
         let go = |how| {

@@ -1,10 +1,8 @@
 //! Threads of one recording on cores of their own: cycles by hand, and waits in the recorded order.
 
-use super::exact::{fingerprint, first_difference};
+use super::exact::{fingerprint, first_difference, with_extras};
 use super::fetch::ahead;
 use super::os_cores::{in_one_memory, never, try_offload};
-use super::prefetch::prefetching;
-use super::translation::translating;
 use super::*;
 use crate::Threads;
 use halfwink_trace::{Event, InstrFlags};
@@ -402,22 +400,16 @@ proptest! {
     fn running_ahead_changes_nothing_of_threads(
         steps in prop::collection::vec(any::<(u8, u8, u8)>(), 1..120),
         kind in 0..3usize,
-        translates in any::<bool>(),
-        prefetches in any::<bool>(),
+        extras in 0..5usize,
         quantum in prop_oneof![1u64..4, 1u64..300],
         never_skip in any::<bool>(),
     ) {
         let recording = recorded(&steps);
-        let mut machine = match kind {
-            2 => ahead(64, 4, 2 * usize::from(prefetches)),
+        let machine = match kind {
+            2 => ahead(64, 4, 0),
             _ => simple(KINDS[kind]),
         };
-        if prefetches {
-            machine = prefetching(machine);
-        }
-        if translates {
-            machine = translating(machine, 1, 2);
-        }
+        let machine = with_extras(machine, extras);
         let go = |how| fingerprint(&play_tasks(&machine, recording.tasks(), how));
         let how = How { never_skip, quantum: Some(Time::ns(quantum)) };
         prop_assert_eq!(first_difference(&go(USUAL), &go(how)), None);
