@@ -251,7 +251,7 @@ fn zip(chunks: &[&[u8]], method: rawzip::CompressionMethod) -> Vec<u8> {
         let name = format!("chunk.{n:04}");
         let (mut file, config) =
             archive.new_file(&name).compression_method(method).start().unwrap();
-        let descriptor = if method == rawzip::CompressionMethod::Deflate {
+        let descriptor = if method == rawzip::CompressionMethod::DEFLATE {
             let packer = flate2::write::DeflateEncoder::new(&mut file, Default::default());
             let mut writer = config.wrap(packer);
             writer.write_all(chunk).unwrap();
@@ -291,12 +291,12 @@ fn chunks_of_a_zip_are_one_trace() {
     };
     // A boundary of chunks is one of entries, or not.
     let (first, rest) = bytes.split_at(bytes.len() / 2 - 5);
-    for method in [rawzip::CompressionMethod::Deflate, rawzip::CompressionMethod::Store] {
+    for method in [rawzip::CompressionMethod::DEFLATE, rawzip::CompressionMethod::STORE] {
         let packed = zip(&[first, rest], method);
         assert_eq!(everything(&read(&packed).unwrap()), whole);
     }
     assert_eq!(everything(&read(&bytes).unwrap()), whole);
-    let mut damaged = zip(&[first, rest], rawzip::CompressionMethod::Store);
+    let mut damaged = zip(&[first, rest], rawzip::CompressionMethod::STORE);
     let at = damaged.windows(rest.len()).position(|window| window == rest).unwrap();
     damaged[at + rest.len() - 1] ^= 1;
     let said = read(&damaged).map(|_| ()).unwrap_err();

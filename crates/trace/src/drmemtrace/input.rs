@@ -67,8 +67,8 @@ fn zip(file: File) -> io::Result<Form> {
     let mut entries = archive.entries(&mut buffer);
     while let Some(entry) = entries.next_entry().map_err(damaged)? {
         let is_packed = match entry.compression_method() {
-            CompressionMethod::Store => false,
-            CompressionMethod::Deflate => true,
+            CompressionMethod::STORE => false,
+            CompressionMethod::DEFLATE => true,
             other => {
                 let why = format!("a zip with chunks packed by {other:?}; unpack it with unzip");
                 return Err(io::Error::other(why));
