@@ -13,5 +13,5 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
 python3 -c 'import venv, ensurepip' 2>/dev/null ||
     missing "Python's venv module" "apt-get install -y python3-venv"
 command -v cargo >/dev/null ||
-    missing "a Rust toolchain (stable, 1.88 or newer)" "the installer of rustup.rs"
+    missing "a Rust toolchain (stable, 1.90 or newer)" "the installer of rustup.rs"
 command -v cc >/dev/null || missing "a C compiler, for the compression libraries" "apt-get install -y gcc libc6-dev"

@@ -131,7 +131,7 @@ def requirements() -> list[Requirement]:
     """Returns the requirements of a capture beside the guest itself."""
     return [
         _qemu_requirement(),
-        _program_requirement("cargo", "builds the recorder", "install Rust 1.88 or newer"),
+        _program_requirement("cargo", "builds the recorder", "install Rust 1.90 or newer"),
         _program_requirement("cc", "links the recorder", "sudo apt-get install gcc libc6-dev"),
     ]
 
