@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -47,6 +48,11 @@ def families() -> dict[str, list[dict[str, Any]]]:
     return {name: techniques for name, techniques in found.items() if techniques}
 
 
+def in_readme(page: str) -> str:
+    """The path of a family's page from README.md, which GitHub shows as it stands."""
+    return os.path.normpath(f"docs/techniques/{page}")
+
+
 def overview() -> str:
     """A row for each family."""
     lines = ["| family | worlds | techniques | page |", "|---|---|---|---|"]
@@ -54,7 +60,7 @@ def overview() -> str:
         title, page = FAMILIES[family]
         worlds = ", ".join(dict.fromkeys(world for t in techniques for world in t["worlds"]))
         names = ", ".join(dict.fromkeys(f"`{t['name']}`" for t in techniques))
-        lines.append(f"| {title} | {worlds} | {names} | [{family}](docs/techniques/{page}) |")
+        lines.append(f"| {title} | {worlds} | {names} | [{family}]({in_readme(page)}) |")
     return "\n".join(lines)
 
 

@@ -42,11 +42,34 @@ def test_every_column_of_the_short_table_is_explained():
     assert set(SHORT) <= set(re.findall(r"`([a-z0-9_]+)`", page))
 
 
+#: Those that a page may be for. "For operation" and "for an experiment" name nobody.
+READERS = (
+    "anyone|those who|people|readers|users|operators|designers|authors|contributors|an engineer"
+)
+
+
+def names_its_readers(sentence: str) -> bool:
+    """Returns whether a page's first sentence says for whom it is."""
+    return re.search(rf"\b[Ff]or (?:{READERS})\b", sentence) is not None
+
+
+def test_first_sentence_without_readers_is_refused():
+    assert names_its_readers("This page is for operators who serve block devices.")
+    assert names_its_readers("For an engineer who has a server.")
+    assert not names_its_readers("For operation (`halfwink live --help` says what it promises)")
+    assert not names_its_readers("For an experiment, not for operation")
+
+
 @pytest.mark.parametrize("page", DOCS[1:], ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_says_first_for_whom_it_is(page: Path):
     _, first, *_ = page.read_text().split("\n\n")
     sentence = first.replace("\n", " ").split(". ")[0]
-    assert re.search(r"\b[Ff]or (an? |any|those|readers|users|people|design|operat)", sentence)
+    assert names_its_readers(sentence), f"{page}: for whom is it? {sentence}"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_do_not_turn_back(page: Path):
+    assert not re.findall(r"\]\(([^)#]*\w/\.\./[^)#]*)", page.read_text())
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))

@@ -19,25 +19,45 @@ from halfwink.library import cache_dir
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/tutorials"
 #: How-to guides and others that have dialogues, beside the tutorials.
-PLAYED = {"advise", "figures", "gallery", "logs"}
+PLAYED = {
+    "advise",
+    "drmemtrace",
+    "figures",
+    "gallery",
+    "idle",
+    "json",
+    "logs",
+    "record",
+    "resctrl",
+    "sampling",
+    "studies",
+    "verdict",
+}
+#: Folders of the clone that how-to guides read. A tutorial needs none.
+CLONE = ("crates", "workloads")
 #: The port that a page names; tests take a free one.
 PORT = "8480"
 PAGES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
 
 
-def played(name: str, folder: Path, *, cache: Path | None = None, port: int = 0) -> int:
-    """Plays a tutorial in an empty folder; returns the number of its commands.
+def played(
+    name: str, folder: Path, *, cache: Path | None = None, port: int = 0, clone: bool = False
+) -> int:
+    """Plays a page in an empty folder; returns the number of its commands.
 
     Args:
         name: the page, relative to the tutorials.
         folder: where its files go.
         cache: what was built before (the recorder); a new one if none is named.
         port: in place of the port that the page names.
+        clone: the folder has links to `CLONE`, as if it were a clone.
     """
     home, work = folder / "home", folder / "work"
     kept = home / "cache/halfwink"
     for new in (kept, work):
         new.mkdir(parents=True)
+    for linked in CLONE if clone else ():
+        (work / linked).symlink_to(ROOT / linked)
     # The script of reports, which takes two seconds of a CPU to make.
     for script in cache_dir().glob("vega-*.js"):
         shutil.copy(script, kept)
@@ -68,7 +88,11 @@ def test_live_proxy(tmp_path: Path):
 @pytest.mark.full("docs")
 @pytest.mark.parametrize("name", sorted(PLAYED))
 def test_how_to(name: str, tmp_path: Path):
-    assert played(f"../{name}", tmp_path) > 0
+    cache = None
+    if name == "record":
+        need_recorder()
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    assert played(f"../{name}", tmp_path, cache=cache, clone=True) > 0
 
 
 def test_each_how_to_with_dialogues_is_played():
