@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,34 @@ def test_takes_new_routes_without_loss(bed: Bed):
         said = wait_until(lambda: "all stays as it was" in live.said() and live.said())
         assert "routes.txt: line 1" in said or "routes.txt:1" in said
         assert " 0% packet loss" in ping(bed, "10.2.0.2")
+
+
+#: Most changes of a policy while frames are carried: its log has a header for each.
+MOST_CHANGES = 20
+
+
+def test_takes_another_policy_in_mid_traffic(bed: Bed, tmp_path: Path):
+    log, policies = tmp_path / "log.jsonl", ["power-save-in-order", "napi", "metronome"]
+    texts = [description(policy=policy) for policy in policies]
+    taken = [policies[0]]
+    with Live(bed, texts[0], words=["--log", str(log)]) as live:
+        with ThreadPoolExecutor() as pool:
+            carrying = pool.submit(nothing_wrong, bed, pps=4000, seconds=2.0, flows=20)
+            while not carrying.done() and len(taken) < MOST_CHANGES:
+                before = received(bed.router, "rt0")
+                wait_until(lambda: received(bed.router, "rt0") > before + 200 or carrying.done())
+                next_one = len(taken) % len(policies)
+                live.path.write_text(texts[next_one])
+                live.process.signal(signal.SIGHUP)
+                taken.append(policies[next_one])
+                wait_until(lambda: live.said().count("again: policy changed") == len(taken) - 1)
+            carrying.result()
+        report = live.result()
+    balanced(report)
+    # Workers that one policy parks take part under the next one.
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["technique"] for line in lines if "technique" in line] == taken
+    assert halfwink.replay(log).first_difference is None
 
 
 def test_an_interface_goes_and_comes_back(bed: Bed):

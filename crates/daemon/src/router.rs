@@ -17,8 +17,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::{Log, Told};
+use crate::modules::{self, InCharge};
 use crate::shown::{json, shown, values};
-use crate::{modules, openmetrics, Error, Library, Program};
+use crate::{openmetrics, Error, Library, Program};
 
 /// assumption: length of a frame that the model takes for the activity of memory and ports; nothing
 /// here counts bytes.
@@ -26,7 +27,10 @@ pub const MEAN_BYTES: f64 = 400.0;
 
 /// A router at work. Dropping it stops it.
 pub struct Router {
+    library: Descriptions,
     router: Mutex<live::Router>,
+    /// Locked by a reload: one at a time.
+    in_charge: Mutex<InCharge>,
     model: Model,
     set: String,
     log: Log,
@@ -138,7 +142,9 @@ impl Router {
         let set = shown(&values(&config.set));
         let (log, tap) = Log::begin(log, &header)?;
         let started = live::Router::start(config, policy, tap).map_err(Error::Run)?;
-        Ok(Router { router: Mutex::new(started), model, set, log, meter: Meter::begin() })
+        let (router, in_charge) = (Mutex::new(started), Mutex::new(InCharge::new(&header, 0)));
+        let (library, meter) = (library.clone(), Meter::begin());
+        Ok(Router { library, router, in_charge, model, set, log, meter })
     }
 
     /// Returns the modelled energy of the described router: for the times of its cores in a span,
@@ -211,8 +217,17 @@ impl Program for Router {
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
-        let Read { config, .. } = read(path)?;
-        self.locked().reload(config).map_err(Error::Input)
+        let Described { config, policy, header, .. } = described(&self.library, path)?;
+        let mut in_charge = self.in_charge.lock().unwrap_or_else(PoisonError::into_inner);
+        let router = self.locked();
+        let faults = router.policy_faults();
+        // A policy that stays keeps what it has learned, and its part of the log.
+        let same = in_charge.is_still(&header, faults);
+        let next = InCharge::new(&header, faults);
+        let changed = router.reload(config, (!same).then_some((policy, header)));
+        let changed = changed.map_err(Error::Input)?;
+        *in_charge = next;
+        Ok(changed)
     }
 
     fn stop(&self) -> Result<(), Error> {

@@ -130,9 +130,8 @@ const fn default_queue() -> usize {
     1024
 }
 
-/// Keys that only a restart can change: sockets, queues, threads, and the policy with its model.
-pub(super) const FIXED: [&str; 17] = [
-    "policy",
+/// Keys that only a restart can change: sockets, queues, threads, and the modelled router.
+pub(super) const FIXED: [&str; 16] = [
     "forward",
     "workers",
     "cpus",

@@ -23,6 +23,9 @@ pub type EventLog = Tap<Event, Action>;
 pub struct Control {
     inner: Mutex<Inner>,
     waiting: AtomicBool,
+    /// True for workers of whose polls the policy wants to be told, or the one that may take over
+    /// from it at any time.
+    hears: Vec<AtomicBool>,
     clock: Clock,
 }
 
@@ -38,6 +41,7 @@ struct Inner {
     watch: Watch<Next>,
     /// Actions that concern the whole router.
     pending: VecDeque<Action>,
+    workers: u8,
 }
 
 impl Inner {
@@ -59,11 +63,24 @@ impl Inner {
     /// Has another policy decide if the present one has failed: whether it has.
     fn relieve(&mut self) -> bool {
         let Some((policy, header)) = self.watch.take() else { return false };
+        self.replace(policy, header);
+        true
+    }
+
+    /// Has another policy decide. It begins as if nothing had happened, in the middle of traffic:
+    /// workers that an earlier one has parked take part, and frames wait for those that came under
+    /// the old table.
+    fn replace(&mut self, policy: ScalingPolicy, header: Header) {
         let log = self.host.log().as_ref().map(|log| log.again(header));
         self.host.replace(policy, log);
-        let Inner { host, pending, .. } = self;
-        host.start(|_, action| pending.push_back(action));
-        true
+        let Inner { host, pending, workers, .. } = self;
+        pending.extend((0..*workers).map(|core| Action::Wake { core }));
+        host.start(|_, action| {
+            pending.push_back(match action {
+                Action::Move { entry, to, .. } => Action::Move { entry, to, in_order: true },
+                other => other,
+            });
+        });
     }
 }
 
@@ -83,19 +100,42 @@ impl Clock {
 }
 
 impl Control {
-    /// Takes a policy, with all that it asks for at its start, and its log, if there is one.
+    /// Takes a policy for so many workers, with all that it asks for at its start, and its log, if
+    /// there is one.
     #[must_use]
     pub fn new(
         policy: impl Into<Deciding<ScalingPolicy, Next>>,
+        workers: u8,
         clock: Clock,
         log: Option<EventLog>,
     ) -> Control {
-        let Deciding { policy, stand_in } = policy.into();
+        let deciding = policy.into();
+        let hears = hears(&deciding, workers).map(AtomicBool::new).collect();
+        let Deciding { policy, stand_in } = deciding;
         let mut host = Host::logged(policy, log);
         let mut pending = VecDeque::new();
         host.start(|_, action| pending.push_back(action));
-        let inner = Mutex::new(Inner { host, watch: Watch::new(stand_in), pending });
-        Control { inner, waiting: AtomicBool::new(true), clock }
+        let inner = Mutex::new(Inner { host, watch: Watch::new(stand_in), pending, workers });
+        Control { inner, waiting: AtomicBool::new(true), hears, clock }
+    }
+
+    /// Lets another policy decide from now on, in the same log behind this header.
+    pub fn replace(&self, policy: Deciding<ScalingPolicy, Next>, header: Header) {
+        let mut inner = self.lock();
+        for (slot, hears) in self.hears.iter().zip(hears(&policy, inner.workers)) {
+            slot.store(hears, Ordering::Relaxed);
+        }
+        let Deciding { policy, stand_in } = policy;
+        inner.replace(policy, header);
+        inner.watch.watch(stand_in);
+        self.note(&inner);
+    }
+
+    /// Returns whether a worker's polls are told.
+    #[inline]
+    #[must_use]
+    pub fn hears_polls(&self, worker: u8) -> bool {
+        self.hears[usize::from(worker)].load(Ordering::Relaxed)
     }
 
     /// Tells the policy; its answer, if the event asks how to rest.
@@ -177,6 +217,18 @@ impl Control {
     }
 }
 
+/// Tells of each worker whether either policy wants to be told of its polls: the second may take
+/// over at any time.
+fn hears(
+    deciding: &Deciding<ScalingPolicy, Next>,
+    workers: u8,
+) -> impl Iterator<Item = bool> + use<'_> {
+    let next = deciding.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
+    (0..workers).map(move |worker| {
+        deciding.policy.hears_polls(worker) || next.is_some_and(|next| next.hears_polls(worker))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
@@ -218,7 +270,7 @@ mod tests {
         let memory = Memory::default();
         let header = Header::new("live router", Family::Scaling, "power-save:c_up=1");
         let (live, log) = Live::to(Box::new(memory.clone()), &header, 100).unwrap();
-        let control = Control::new(power_save(), clock(), Some(log));
+        let control = Control::new(power_save(), 2, clock(), Some(log));
         let begun = control.pending().len();
         assert_eq!(begun, 1 + 1 + 128, "a P-state, a parked core, a table");
         for waiting in [40, 50, 2, 60] {
@@ -292,13 +344,13 @@ mod tests {
         let next = Header::new("live router", Family::Scaling, "power-save:c_up=1");
         let stand_in = StandIn::new(fault, "power-save", (power_save(), next));
         let deciding = Deciding { policy: Box::new(failing) as _, stand_in: Some(stand_in) };
-        let control = Control::new(deciding, clock(), Some(log));
+        let control = Control::new(deciding, 2, clock(), Some(log));
         let ask = || control.tell(Event::Empty { core: 0 });
         assert_eq!((ask(), control.pending().len()), (Some(Rest::Spin), 0));
         assert_eq!(control.faults(), PolicyFaults::default());
         assert_eq!(ask(), Some(Rest::Halt(Depth::C1)), "what power-save answers");
         assert!(control.is_waiting());
-        assert_eq!(control.pending().len(), 1 + 1 + 128, "a P-state, a parked core, a table");
+        begins_in_the_middle_of_traffic(&control.pending().into());
         assert_eq!(control.faults().policy_faults, 1);
         assert_eq!(control.faults().policy_fault.as_deref(), Some("it trapped"));
         assert_eq!(ask(), Some(Rest::Halt(Depth::C1)));
@@ -309,6 +361,27 @@ mod tests {
         let names: Vec<bool> = text.lines().map(|line| line.contains("\"technique\"")).collect();
         // Header, an answer, none, header, start, two answers, footer.
         assert_eq!(names, [true, false, false, true, false, false, false, false], "{text}");
+    }
+
+    /// Checks what `power-save` of two cores begins with where frames wait.
+    fn begins_in_the_middle_of_traffic(pending: &Vec<Action>) {
+        assert_eq!(pending[..2], [0, 1].map(|core| Action::Wake { core }));
+        assert_eq!(pending.len(), 2 + 1 + 1 + 128, "a P-state, a parked core, a table");
+        assert_eq!(pending[3], Action::Park { core: 1 });
+        let waits = |action: &Action| matches!(action, Action::Move { to: 0, in_order: true, .. });
+        assert!(pending[4..].iter().all(waits), "{pending:?}");
+    }
+
+    #[test]
+    fn a_policy_of_a_new_description_is_told_what_it_asks_for() {
+        let failing = Failing { answers: 1, asked: None, has_failed: Arc::default() };
+        let control = Control::new(Box::new(failing) as ScalingPolicy, 2, clock(), None);
+        assert_eq!((control.hears_polls(0), control.pending().len()), (false, 0));
+        let header = Header::new("live router", Family::Scaling, "power-save");
+        control.replace(power_save().into(), header);
+        assert!(control.is_waiting() && control.hears_polls(0));
+        begins_in_the_middle_of_traffic(&control.pending().into());
+        assert_eq!(control.tell(Event::Empty { core: 0 }), Some(Rest::Halt(Depth::C1)));
     }
 
     /// A policy whose timer is due every millisecond from the first on.
@@ -342,7 +415,7 @@ mod tests {
     #[test]
     fn a_timer_rings_when_it_is_due_and_says_when_it_is_next() {
         let ticker: ScalingPolicy = Box::new(Ticker(Time::ZERO));
-        let control = Control::new(ticker, clock(), None);
+        let control = Control::new(ticker, 1, clock(), None);
         let before = control.clock().now();
         let next = control.timer().unwrap();
         assert!(next > before && next > control.clock().now().min(next), "{next}");

@@ -54,6 +54,7 @@ pub use report::{By, PortReport, Report, WorkerReport};
 
 use std::time::Instant;
 
+use halfwink_eventlog::Header;
 use halfwink_live::program::stand_in::Deciding;
 use halfwink_policy::scaling::ScalingPolicy;
 
@@ -108,16 +109,37 @@ impl Router {
         Ok(Router(inner))
     }
 
-    /// Takes routes, addresses, neighbours and application from a new description; no packet is
-    /// lost. What has changed, by path.
+    /// Takes routes, addresses, neighbours and application from a new description, and another
+    /// policy, if there is one; no packet is lost. Returns what has changed, by path.
     ///
     /// # Errors
     /// What is wrong, or can only change by a restart; then nothing changes.
-    pub fn reload(&self, config: Config) -> Result<Vec<String>, String> {
-        match &self.0 {
+    pub fn reload(
+        &self,
+        config: Config,
+        policy: Option<(Deciding<ScalingPolicy, Next>, Header)>,
+    ) -> Result<Vec<String>, String> {
+        let changed = match &self.0 {
             Inner::User(router) => router.reload(config),
             Inner::Kernel(router) => router.reload(config),
+        }?;
+        if let Some((policy, header)) = policy {
+            match &self.0 {
+                Inner::User(router) => router.replace(policy, header),
+                Inner::Kernel(router) => router.control().replace(policy, header),
+            }
         }
+        Ok(changed)
+    }
+
+    /// Returns the number of faults of policies in files.
+    #[must_use]
+    pub fn policy_faults(&self) -> u64 {
+        let control = match &self.0 {
+            Inner::User(router) => &router.common.control,
+            Inner::Kernel(router) => router.control(),
+        };
+        control.faults().policy_faults
     }
 
     /// The description in use.

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use halfwink_dataplane::Forwarder;
+use halfwink_eventlog::Header;
 use halfwink_live::clock::Rate;
 use halfwink_live::program::stand_in::Deciding;
 use halfwink_live::sys::CpuSet;
@@ -71,16 +72,10 @@ impl UserSpace {
         let sources = Sources { start_unix_ns, keeper: keeper.clone() };
         let loader = Arc::new(Loader::new(config.clone(), interfaces, sources, table)?);
         let follower = opened.map(|opened| Follower::start(opened, loader.clone())).transpose()?;
-        let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
-        let hears = |policy: &ScalingPolicy, n| policy.hears_polls(n);
-        // The stand-in may take over at any time, but this is asked only here: queues report what
-        // either wants.
-        let hears = |n| hears(&policy.policy, n) || next.is_some_and(|next| hears(next, n));
-        let hears: Vec<bool> = (0..config.workers).map(hears).collect();
         let rate = Rate::measure();
         let common = Arc::new(Common {
             pool,
-            control: Control::new(policy, Clock::start(rate), log),
+            control: Control::new(policy, config.workers, Clock::start(rate), log),
             senders,
             stopping: AtomicBool::new(false),
             drained: AtomicBool::new(false),
@@ -90,16 +85,14 @@ impl UserSpace {
         let (redirect, takers, standings) = queue::queues(config.workers, config.queue);
         let queues: Vec<Queue> = takers
             .into_iter()
-            .zip(hears)
             .enumerate()
-            .map(|(n, (taker, hears))| Queue {
+            .map(|(n, taker)| Queue {
                 number: n as u8,
                 taker,
                 standings: standings.clone(),
                 meter: Arc::new(Meter::start(rate)),
                 seen: Arc::default(),
                 batch: config.batch,
-                hears,
             })
             .collect();
         let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
@@ -188,6 +181,16 @@ impl UserSpace {
     /// What is wrong, or can only change by a restart; then nothing changes.
     pub(super) fn reload(&self, config: Config) -> Result<Vec<String>, String> {
         self.loader.reload(config)
+    }
+
+    /// Lets another policy decide.
+    pub(super) fn replace(&self, policy: Deciding<ScalingPolicy, Next>, header: Header) {
+        self.common.control.replace(policy, header);
+        // The receiver does what the policy begins with, and workers ask this one how to rest.
+        self.bell.ring();
+        self.standings.iter().for_each(|standing| {
+            standing.ring();
+        });
     }
 
     /// The description in use.

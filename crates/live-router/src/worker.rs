@@ -61,8 +61,6 @@ pub(super) struct Queue {
     pub(super) seen: Arc<Mutex<Seen>>,
     /// Frames at a time; the policy looks between batches.
     pub(super) batch: usize,
-    /// The policy wants to be told of each look.
-    pub(super) hears: bool,
 }
 
 /// A forwarding thread and its queue.
@@ -207,9 +205,9 @@ impl Worker {
         while total < most {
             let there = self.queue.taker.slots();
             let take = there.min(self.queue.batch);
-            if self.queue.hears {
+            let core = self.queue.number;
+            if self.common.control.hears_polls(core) {
                 let (taken, waiting) = (take as u32, (there - take) as u32);
-                let core = self.queue.number;
                 self.common.control.tell(Event::Poll { core, taken, waiting });
             }
             if take == 0 {

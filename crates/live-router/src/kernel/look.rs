@@ -42,7 +42,6 @@ const BUDGET: u64 = 300;
 /// A core of the policy.
 struct Core {
     cpu: u32,
-    hears: bool,
     parked: bool,
     /// Frames that it had served before the start.
     first: u64,
@@ -75,12 +74,11 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    pub(super) fn new(cpus: &[u32], hears: Vec<bool>, clocks: Clocks, table: &dyn Table) -> Looks {
+    pub(super) fn new(cpus: &[u32], clocks: Clocks, table: &dyn Table) -> Looks {
         table.refresh();
         let busy = clocks.read();
-        let core = |((&cpu, hears), busy)| Core {
+        let core = |(&cpu, busy)| Core {
             cpu,
-            hears,
             parked: false,
             first: 0,
             waiting: 0,
@@ -96,7 +94,7 @@ impl Looks {
         };
         let now = Instant::now();
         let mut looks = Looks {
-            cores: cpus.iter().zip(hears).zip(busy).map(core).collect(),
+            cores: cpus.iter().zip(busy).map(core).collect(),
             clocks,
             softnet: Softnet::open(),
             looks: 0,
@@ -273,7 +271,7 @@ impl Core {
     fn tell(&mut self, number: u8, taken: u64, waiting: u64, control: &Control) {
         self.passes += u64::from(taken > 0);
         let [taken, waiting] = [taken, waiting].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-        if self.hears {
+        if control.hears_polls(number) {
             control.tell(Event::Poll { core: number, taken, waiting });
         }
         if taken > 0 || waiting > 0 {

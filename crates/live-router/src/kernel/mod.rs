@@ -94,13 +94,9 @@ impl Forwarding {
     ) -> Result<Forwarding, String> {
         let cpus = cpus(&config)?;
         let (table, clocks) = open(&config, &cpus)?;
-        let next = policy.stand_in.as_ref().map(|stand_in| &stand_in.next().0);
-        let hears =
-            |n| policy.policy.hears_polls(n) || next.is_some_and(|next| next.hears_polls(n));
-        let hears = (0..config.workers).map(hears).collect();
-        let control = Control::new(policy, Clock::start(Rate::measure()), log);
+        let control = Control::new(policy, config.workers, Clock::start(Rate::measure()), log);
         let earliest = Instant::now();
-        let looks = Looks::new(&cpus, hears, clocks, &*table);
+        let looks = Looks::new(&cpus, clocks, &*table);
         let began = [earliest, Instant::now()];
         let looks = Mutex::new(looks);
         let shared = Arc::new(Shared { table, control, looks, stopping: Bell::default() });
@@ -110,8 +106,8 @@ impl Forwarding {
         Ok(Forwarding { shared, config: Mutex::new(config), began, thread: Some(thread) })
     }
 
-    /// Takes a new description, in which nothing may have changed: all that this router uses of it
-    /// is fixed.
+    /// Takes a new description, in which nothing but the policy may have changed: all else that
+    /// this router uses of it is fixed.
     ///
     /// # Errors
     /// What can only change by a restart.
@@ -121,6 +117,11 @@ impl Forwarding {
         refuse(&changes, &FIXED)?;
         *now = config;
         Ok(changes)
+    }
+
+    /// The policy, which the thread that looks follows at its next look.
+    pub(super) fn control(&self) -> &Control {
+        &self.shared.control
     }
 
     /// Returns the description in use.
