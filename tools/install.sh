@@ -5,8 +5,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+# Whether something links policies in C: lld, or the Rust toolchain.
+links_c() {
+    command -v wasm-ld || ls "$(rustc --print sysroot)"/lib/rustlib/*/bin/gcc-ld/wasm-ld
+} >/dev/null 2>&1
+
 # Debian packages of each optional program that is not here, a program a line.
-missing() { python3 -I python/halfwink/programs.py; }
+missing() {
+    python3 -I python/halfwink/programs.py
+    links_c || echo lld
+}
 apt_get() { DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
 
 python=.venv/bin/python
@@ -29,6 +37,12 @@ fi
 wasm=wasm32-unknown-unknown
 if command -v rustup >/dev/null && ! rustup target list --installed | grep -q $wasm; then
     rustup target add $wasm || echo "no $wasm: the purity check will be skipped" >&2
+fi
+# The compiler of policies in AssemblyScript. No package of Debian 12 has an npm that is new enough.
+asc=assemblyscript@0.28.20
+if command -v npm >/dev/null && ! command -v asc >/dev/null; then
+    npm install --global --ignore-scripts --silent $asc ||
+        echo "not added: $asc; policies in AssemblyScript will not be tested" >&2
 fi
 
 [ -n "$need" ] || exec test -z "$(modules)"

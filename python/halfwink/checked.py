@@ -70,7 +70,8 @@ def _is_place(value: object) -> bool:
 def _is_technique(value: object) -> bool:
     from halfwink.policies.policy import Policy
 
-    return _is_text(value) or isinstance(value, Policy | type)
+    # A path is no name yet: some of its characters mean something else in one.
+    return _is_text(value) or _is_path(value) or isinstance(value, Policy | type)
 
 
 def _is_store(value: object) -> bool:

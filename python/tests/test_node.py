@@ -20,7 +20,7 @@ from halfwink.models.response_times import read_times, time_us
 from halfwink.report.load_chart import alike, along_load, front, is_along_load
 from halfwink.results.published_watts import published_watts
 from halfwink.results.summary import summarize
-from halfwink.runs.comparison import at_loads, split_loads
+from halfwink.runs.comparison import at_loads, default_world, split_loads
 
 FEW = {"requests": 40_000}
 SOME = ["menu", "c1", "c6a", "c6a+package-sleep"]
@@ -29,6 +29,12 @@ SOME = ["menu", "c1", "c6a", "c6a+package-sleep"]
 @pytest.fixture(scope="module")
 def found() -> hw.Results:
     return hw.compare("exponential", world="node", techniques=SOME, set=FEW, loads=["10%", "50%"])
+
+
+def test_profile_in_a_file_is_played_on_a_server_of_today():
+    for techniques in (None, "menu", ["menu", "./my_gate.py"]):
+        assert default_world(["mine.toml"], techniques, None, None) == "node"
+    assert default_world(["own.hwt"], ["./my_gate.py"], None, None) == "chip"
 
 
 def test_loads_are_read():

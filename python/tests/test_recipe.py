@@ -19,7 +19,8 @@ def listed(part: str) -> list[str]:
 
 
 def test_version_is_that_of_the_workspace():
-    assert re.findall(r'(?m)^  version: "(.*)"$', RECIPE) == [CARGO["workspace"]["package"]["version"]]
+    version = CARGO["workspace"]["package"]["version"]
+    assert re.findall(r'(?m)^  version: "(.*)"$', RECIPE) == [version]
 
 
 def test_requirements_are_those_of_the_wheel():

@@ -2,6 +2,7 @@
 //! which is loaded when a description names a module.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use halfwink_eventlog::Header;
@@ -11,7 +12,7 @@ use halfwink_policy::record::Fields;
 use halfwink_policy_module::{
     set_translator, Block, Code, Family, Limits, Playable, Started, Translated, BYTES,
 };
-use halfwink_techniques::{Choice, Error as Unmade};
+use halfwink_techniques::{escape_file_name, Choice, Error as Unmade};
 
 use crate::run::packages;
 
@@ -87,7 +88,11 @@ pub fn stand_in<N, E>(
 pub fn from_here(policy: &str, description: &Path) -> String {
     let folder = description.parent().unwrap_or(Path::new(""));
     match Choice::names_file(policy) {
-        true => folder.join(policy).display().to_string(),
+        // A path that is absolute replaces the folder.
+        true => {
+            let folder = escape_file_name(&folder.display().to_string());
+            Path::new(&folder).join(policy).display().to_string()
+        }
         false => policy.to_owned(),
     }
 }
@@ -134,7 +139,13 @@ fn found(program: &Path, library: &str) -> Option<PathBuf> {
 struct Loaded(Arc<Module>);
 
 impl Code for Loaded {
-    fn start(&self, _family: &Family, limits: Limits) -> Result<Box<dyn Started>, String> {
+    fn start(
+        &self,
+        _family: &Family,
+        limits: Limits,
+        _together: &Arc<AtomicUsize>,
+    ) -> Result<Box<dyn Started>, String> {
+        // A live program has one policy, or one for each reader of a disk.
         let instance = self.0.start((limits.per_call, limits.saved))?;
         Ok(Box::new(Running { instance, block: [0; BYTES] }))
     }
@@ -180,6 +191,7 @@ mod tests {
         assert_eq!(named("/lib/own.wasm"), "/lib/own.wasm");
         assert_eq!(named("napi:polls=3"), "napi:polls=3");
         assert_eq!(from_here("own.wasm", Path::new("router.toml")), "own.wasm");
+        assert_eq!(from_here("own.wasm", Path::new("/a+b:c/router.toml")), "/a%2Bb%3Ac/own.wasm");
     }
 
     #[test]

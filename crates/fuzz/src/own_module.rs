@@ -1,11 +1,15 @@
 //! Arbitrary bytes as a module of a user's policy, or as what a module answers: it ends with one
 //! line or plays on, and what it requests is read as it was written.
 
+use std::sync::Arc;
+
 use halfwink_policy::record::{Fields, Record, FIELDS};
 use halfwink_policy::{
     circuits, completion, gating, offload, preheat, scaling, segregation, steering,
 };
-use halfwink_policy_module::{Family, Limits, ACTIONS, FIRST_EVENT, MORE, START};
+use halfwink_policy_module::{
+    Code, Family, Limits, Started, ACTIONS, FIRST_EVENT, MORE, START,
+};
 use halfwink_policy_wasm::translated;
 
 /// Events that a module is told of.
@@ -18,13 +22,17 @@ const ABOUT: u64 = 4096;
 const ANSWERS: u64 = 8192;
 const MOST: usize = 48 << 10;
 
+fn start(code: &dyn Code, family: &Family) -> Result<Box<dyn Started>, String> {
+    code.start(family, Limits::SIMULATED, &Arc::default())
+}
+
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {
     let module =
         if bytes.starts_with(b"\0asm") { bytes.to_vec() } else { answering(bytes) };
     let family = Family { name: "gating", events: &[], actions: &[], questions: &[] };
     let started = translated(&module);
-    let started = started.and_then(|module| module.code.start(&family, Limits::SIMULATED));
+    let started = started.and_then(|module| start(&*module.code, &family));
     let mut started = match started {
         Ok(started) => started,
         Err(line) => return is_one_line(&line),
@@ -161,7 +169,7 @@ mod tests {
         }
         let family = Family { name: "gating", events: &[], actions: &[], questions: &[] };
         let code = translated(&answering(&answer)).unwrap().code;
-        let mut started = code.start(&family, Limits::SIMULATED).unwrap();
+        let mut started = start(&*code, &family).unwrap();
         started.begin(&[]);
         started.call(0, START, &[]).unwrap();
         assert_eq!((started.timer(), started.count()), (77, 1));

@@ -8,6 +8,7 @@
 //! function that frees it. Problems are written as UTF-8 into room of the caller, and cut there.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 
 use halfwink_policy_module::{Limits, BYTES};
 use halfwink_policy_wasm::{Compiled, Instance};
@@ -82,7 +83,7 @@ pub unsafe extern "C" fn halfwink_wasm_translate(
         // SAFETY: as the caller promises.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
         let compiled = Compiled::new(bytes)?;
-        let about = compiled.instance(Limits::SIMULATED)?.about()?.to_owned();
+        let about = compiled.instance(Limits::SIMULATED, &Arc::default())?.about()?.to_owned();
         Ok(Box::new(Module { compiled, about }))
     };
     // SAFETY: as the caller promises.
@@ -119,7 +120,7 @@ pub unsafe extern "C" fn halfwink_wasm_start(
 ) -> *mut Instance {
     // SAFETY: as the caller promises.
     let compiled = unsafe { &(*module).compiled };
-    let start = || compiled.instance(Limits { per_call, saved }).map(Box::new);
+    let start = || compiled.instance(Limits { per_call, saved }, &Arc::default()).map(Box::new);
     // SAFETY: as the caller promises.
     unsafe { guarded(problem, start) }.map_or(std::ptr::null_mut(), Box::into_raw)
 }

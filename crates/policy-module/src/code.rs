@@ -1,6 +1,7 @@
 //! Code of a user's file, and the policies that it is started as.
 
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use halfwink_policy::record::Fields;
 
@@ -36,11 +37,17 @@ impl Limits {
 
 /// Code of a policy, read once for all who play it.
 pub trait Code: Send + Sync {
-    /// Starts a policy with a memory of its own. Code in a language without fuel ignores limits.
+    /// Starts a policy with a memory of its own, which counts in `together` with that of the other
+    /// policies of a run. Code in a language without fuel ignores limits.
     ///
     /// # Errors
     /// The fault of the file, as the end of a sentence about it.
-    fn start(&self, family: &Family, limits: Limits) -> Result<Box<dyn Started>, String>;
+    fn start(
+        &self,
+        family: &Family,
+        limits: Limits,
+        together: &Arc<AtomicUsize>,
+    ) -> Result<Box<dyn Started>, String>;
 }
 
 /// A module that was checked and translated.

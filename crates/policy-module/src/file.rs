@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use halfwink_inputs::{read_plain, Budget};
-use halfwink_techniques::{Availability, Available, Error, Technique};
+use halfwink_techniques::{unescape_file_name, Availability, Available, Error, Technique};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::about::{kept, About};
@@ -41,8 +41,9 @@ static ROWS: Mutex<Vec<&'static Technique>> = Mutex::new(Vec::new());
 /// If it cannot be read, is of another content, or is no policy that can be played.
 fn load(path: &str, digest: &str) -> Result<&'static Technique, Error> {
     let wrong = |problem: String| Error::Usage(format!("{path}: {problem}"));
+    let file = unescape_file_name(path);
     if path.ends_with(MODULE) {
-        let bytes = read_plain(Path::new(path), &Budget::new(MOST_BYTES))
+        let bytes = read_plain(Path::new(&*file), &Budget::new(MOST_BYTES))
             .map_err(|error| Error::Usage(error.to_string()))?;
         let found = format!("{:032x}", xxh3_128(&bytes));
         if !digest.is_empty() && digest != found {
@@ -56,7 +57,7 @@ fn load(path: &str, digest: &str) -> Result<&'static Technique, Error> {
         .map_err(wrong);
     }
     // An interpreter may have a lock of its own: nothing is locked here while it is asked.
-    let Found { digest, about, code } = code::open(path, digest).map_err(wrong)?;
+    let Found { digest, about, code } = code::open(&file, digest).map_err(wrong)?;
     kept_or(path, digest, || Ok((about, code))).map_err(wrong)
 }
 

@@ -114,7 +114,9 @@ impl<T: Told> Played<T> {
             calls: 0,
             at: (Time::ZERO, 0),
         };
-        match module.code.start(module.about.family, Limits::of(choice.is_live())) {
+        // The policies of a run share its choice, and by it their room.
+        let limits = Limits::of(choice.is_live());
+        match module.code.start(module.about.family, limits, choice.memory()) {
             Ok(mut instance) => {
                 let parameters = module.about.parameters.iter();
                 let values: Vec<f64> = parameters.map(|p| choice.number(p.name)).collect();
@@ -193,6 +195,7 @@ impl<T: Told> Played<T> {
         };
         let path = self.module.path;
         self.choice.blame(format!("{path}: at {now}, told `{name}`, it {problem}"));
+        // Its memory may be half changed: it is never called again.
         self.instance = None;
         // Its requests of the same call may be half of what it meant.
         self.requested.clear();

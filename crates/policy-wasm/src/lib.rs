@@ -3,19 +3,23 @@
 //! The crate stands apart from `policy-module`, so that live programs can load it as a library when
 //! a description names a module, and link nothing of it.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use halfwink_policy::record::Fields;
 use halfwink_policy_module::{
     set_translator, Block, Code, Family, Limits, Started, Translated, ABI, BYTES,
 };
 use wasmi::{
-    CompilationMode, Config, EnforcedLimits, Engine, Linker, Memory, Module, Store, StoreLimits,
-    StoreLimitsBuilder, TrapCode, TypedFunc,
+    CompilationMode, Config, EnforcedLimits, Engine, Linker, Memory, Module, ResourceLimiter,
+    Store, StoreLimits, StoreLimitsBuilder, TrapCode, TypedFunc,
 };
+use wasmi_core::LimiterError;
 
 /// Most memory of a policy, in bytes. Each core has a policy of its own.
 pub const MOST_MEMORY: usize = 4 << 20;
+/// Most memory of all policies of a run, in bytes.
+pub const MOST_TOGETHER: usize = 1 << 30;
 /// Most elements of a module's table of functions.
 const MOST_ELEMENTS: usize = 10_000;
 /// Most bytes of what a module says of itself.
@@ -48,8 +52,67 @@ pub fn install() {
 /// If it is no WebAssembly, imports something, or cannot be started.
 pub fn translated(bytes: &[u8]) -> Result<Translated, String> {
     let compiled = Compiled::new(bytes)?;
-    let about = compiled.instance(Limits::SIMULATED)?.about()?.to_owned();
+    let about = compiled.instance(Limits::SIMULATED, &Arc::default())?.about()?.to_owned();
     Ok(Translated { about, code: Box::new(compiled) })
+}
+
+/// Memory of a policy, within its own bounds and those of its run.
+struct Room {
+    limits: StoreLimits,
+    bytes: usize,
+    together: Arc<AtomicUsize>,
+    /// True once the other policies of the run had left too little.
+    is_crowded: bool,
+}
+
+impl ResourceLimiter for Room {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> Result<bool, LimiterError> {
+        if !self.limits.memory_growing(current, desired, maximum)? {
+            return Ok(false);
+        }
+        let more = desired - current;
+        // A run is played by one thread; others only read the sum of theirs.
+        let together = self.together.fetch_add(more, Ordering::Relaxed) + more;
+        if together > MOST_TOGETHER {
+            self.together.fetch_sub(more, Ordering::Relaxed);
+            self.is_crowded = true;
+            return Ok(false);
+        }
+        self.bytes += more;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> Result<bool, LimiterError> {
+        self.limits.table_growing(current, desired, maximum)
+    }
+
+    fn instances(&self) -> usize {
+        self.limits.instances()
+    }
+
+    fn tables(&self) -> usize {
+        self.limits.tables()
+    }
+
+    fn memories(&self) -> usize {
+        self.limits.memories()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.together.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A module that was checked and translated.
@@ -72,11 +135,11 @@ impl Compiled {
         Ok(Compiled(module))
     }
 
-    /// Starts it with a memory of its own.
+    /// Starts it with a memory of its own, which counts in `together`.
     ///
     /// # Errors
     /// If it lacks an export, is of another version, is too large, or traps at its start.
-    pub fn instance(&self, fuel: Limits) -> Result<Instance, String> {
+    pub fn instance(&self, fuel: Limits, together: &Arc<AtomicUsize>) -> Result<Instance, String> {
         let limits = StoreLimitsBuilder::new()
             .memory_size(MOST_MEMORY)
             .table_elements(MOST_ELEMENTS)
@@ -84,12 +147,19 @@ impl Compiled {
             .memories(1)
             .tables(10)
             .build();
-        let mut store = Store::new(engine(), limits);
-        store.limiter(|limits| limits);
+        let room = Room { limits, bytes: 0, together: together.clone(), is_crowded: false };
+        // The store takes the room with it, so that its bytes are given back when the policy ends.
+        let mut store = Store::new(engine(), room);
+        store.limiter(|room| room);
         store.set_fuel(fuel.saved).map_err(|e| one_line(&e))?;
         let linker = Linker::new(engine());
-        let instance =
-            linker.instantiate_and_start(&mut store, &self.0).map_err(|e| told(&e, fuel))?;
+        let instance = linker.instantiate_and_start(&mut store, &self.0);
+        // The interpreter says only that there is no room, for both bounds.
+        if store.data().is_crowded {
+            let most = MOST_TOGETHER >> 20;
+            return Err(format!("found no memory left: all policies of a run have {most} MiB"));
+        }
+        let instance = instance.map_err(|e| told(&e, fuel))?;
         let version = match instance.get_typed_func::<(), i32>(&store, "halfwink_abi") {
             Ok(abi) => abi.call(&mut store, ()).map_err(|e| told(&e, fuel))?,
             Err(_) => return Err(lacks("the function `halfwink_abi() -> i32`")),
@@ -119,14 +189,19 @@ impl Compiled {
 }
 
 impl Code for Compiled {
-    fn start(&self, _family: &Family, limits: Limits) -> Result<Box<dyn Started>, String> {
-        Ok(Box::new(self.instance(limits)?))
+    fn start(
+        &self,
+        _family: &Family,
+        limits: Limits,
+        together: &Arc<AtomicUsize>,
+    ) -> Result<Box<dyn Started>, String> {
+        Ok(Box::new(self.instance(limits, together)?))
     }
 }
 
 /// A module with a memory of its own.
 pub struct Instance {
-    store: Store<StoreLimits>,
+    store: Store<Room>,
     memory: Memory,
     decide: TypedFunc<(), ()>,
     /// Address of the block.
@@ -143,6 +218,7 @@ impl Instance {
     /// If the text does not end within its memory, or is no UTF-8.
     pub fn about(&self) -> Result<&str, String> {
         let data = self.memory.data(&self.store).get(self.about..).unwrap_or_default();
+        // A text without an end would be searched through all of its memory.
         let data = &data[..data.len().min(MOST_ABOUT)];
         let end = data.iter().position(|&byte| byte == 0);
         let text = end.and_then(|end| std::str::from_utf8(&data[..end]).ok());
@@ -174,6 +250,8 @@ impl Instance {
     }
 
     fn decide(&mut self) -> Result<(), String> {
+        // What a policy does not use it saves up, so that a rare long decision costs no more than
+        // many short ones.
         let left = self.store.get_fuel().map_err(|e| one_line(&e))?;
         let fuel = (left + self.fuel.per_call).min(self.fuel.saved);
         self.store.set_fuel(fuel).map_err(|e| one_line(&e))?;

@@ -36,6 +36,7 @@ create_exception!(halfwink._core, Interrupted, PyException, "The run was stopped
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    halfwink_study::play_policies_in_files();
     policies::install();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HalfwinkError", py.get_type::<HalfwinkError>())?;
@@ -58,6 +59,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(server::day_load, module)?)?;
     module.add_function(wrap_pyfunction!(lists::techniques, module)?)?;
+    module.add_function(wrap_pyfunction!(lists::technique_of_file, module)?)?;
     module.add_function(wrap_pyfunction!(idle::idle, module)?)?;
     module.add_function(wrap_pyfunction!(policies::leave_policies, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;

@@ -5,6 +5,8 @@ use halfwink_techniques::{Make, Parameter, Technique};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::HalfwinkError;
+
 fn parameter<'py>(py: Python<'py>, p: &Parameter) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("name", p.name)?;
@@ -20,27 +22,46 @@ fn parameters<'py>(py: Python<'py>, all: &[Parameter]) -> PyResult<Vec<Bound<'py
     all.iter().map(|p| parameter(py, p)).collect()
 }
 
-/// All techniques of all worlds: name, family, worlds, title, source, parameters, whether an
-/// operator can use it today and how, and whether it is added to others.
+/// The technique that is the policy in this file, as text.
 #[pyfunction]
-pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let entry = |t: &Technique| {
-        let dict = PyDict::new(py);
-        for (key, value) in
-            [("name", t.name), ("family", t.family), ("title", t.title), ("source", t.source)]
-        {
-            dict.set_item(key, value)?;
-        }
-        dict.set_item("worlds", t.worlds)?;
-        dict.set_item("available", t.available.needs.name())?;
-        dict.set_item("how", t.available.how)?;
-        dict.set_item("is_usual", t.available.is_usual)?;
-        // Modifiers are added to others with a plus, and are not played alone.
-        dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
-        dict.set_item("parameters", parameters(py, t.parameters)?)?;
-        Ok(dict)
+pub(crate) fn technique_of_file(path: &str) -> String {
+    halfwink_techniques::escape_file_name(path)
+}
+
+fn described<'py>(py: Python<'py>, t: &Technique) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (key, value) in
+        [("name", t.name), ("family", t.family), ("title", t.title), ("source", t.source)]
+    {
+        dict.set_item(key, value)?;
+    }
+    dict.set_item("worlds", t.worlds)?;
+    dict.set_item("available", t.available.needs.name())?;
+    dict.set_item("how", t.available.how)?;
+    dict.set_item("is_usual", t.available.is_usual)?;
+    // Modifiers are added to others with a plus, and are not played alone.
+    dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
+    dict.set_item("parameters", parameters(py, t.parameters)?)?;
+    Ok(dict)
+}
+
+/// All techniques of all worlds: name, family, worlds, title, source, parameters, whether an
+/// operator can use it today and how, and whether it is added to others. With names of files
+/// (`./my-gate.wasm`), the policies in these alone.
+#[pyfunction]
+#[pyo3(signature = (files=None))]
+pub(crate) fn techniques(
+    py: Python<'_>,
+    files: Option<Vec<String>>,
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let Some(files) = files else {
+        return halfwink_techniques::techniques().map(|row| described(py, row)).collect();
     };
-    halfwink_techniques::techniques().map(entry).collect()
+    let row = |file: &String| {
+        let row = py.detach(|| halfwink_techniques::technique_in_file(file));
+        row.map_err(|error| HalfwinkError::new_err(error.to_string()))
+    };
+    files.iter().map(|file| described(py, row(file)?)).collect()
 }
 
 fn short<'py>(py: Python<'py>, column: &study::Short) -> PyResult<Bound<'py, PyDict>> {

@@ -1,10 +1,12 @@
 //! Policies in Python: found and called for the crate of users' policies.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_policy::record::{Fields, FIELDS};
 use halfwink_policy_module::{
-    set_opener, Code, Family, Found, Limits, Started, ACTIONS, FIRST_EVENT, MORE, TIMER,
+    set_opener, Code, Family, Found, Limits, Started, ACTIONS, FIRST_EVENT, MORE, MOST_ACTIONS,
+    TIMER,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -38,11 +40,17 @@ fn line(py: Python<'_>, name: &str, error: &PyErr) -> String {
 struct Class(Py<PyType>);
 
 impl Code for Class {
-    fn start(&self, family: &Family, _limits: Limits) -> Result<Box<dyn Started>, String> {
+    fn start(
+        &self,
+        family: &Family,
+        _limits: Limits,
+        _together: &Arc<AtomicUsize>,
+    ) -> Result<Box<dyn Started>, String> {
         Python::attach(|py| {
-            let made = Player::new(self.0.bind(py), family);
+            let class = self.0.bind(py);
+            let made = Player::new(class, family);
             made.map(|player| Box::new(player) as Box<dyn Started>)
-                .map_err(|error| format!("could not be made: {}", error.value(py)))
+                .map_err(|error| format!("could not be made: {}", said(class, &error)))
         })
     }
 }
@@ -103,6 +111,42 @@ struct Writer {
     fields: Vec<Py<PyString>>,
 }
 
+/// Events that were told lately: idle cores say the same again and again, and an event is a tuple,
+/// which cannot change.
+struct Told(Box<[Option<(u64, Fields, Py<PyAny>)>; TOLD]>);
+
+/// Number of events that are kept: a power of two.
+const TOLD: usize = 256;
+
+impl Told {
+    /// Returns an event as Python has it.
+    #[inline]
+    fn event(
+        &mut self,
+        py: Python<'_>,
+        event: u64,
+        fields: &[u64],
+        make: impl FnOnce() -> PyResult<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        // Multiplied by the golden ratio, as Fibonacci hashing has it; its highest bits depend on
+        // all others.
+        let mixed = fields.iter().fold(event, |all, field| {
+            (all ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        });
+        let slot = &mut self.0[(mixed >> 7) as usize % TOLD];
+        if let Some((kept, of, told)) = slot {
+            if *kept == event && of[..fields.len()] == *fields {
+                return Ok(told.clone_ref(py));
+            }
+        }
+        let told = make()?;
+        let mut of = [0; FIELDS];
+        of[..fields.len()].copy_from_slice(fields);
+        *slot = Some((event, of, told.clone_ref(py)));
+        Ok(told)
+    }
+}
+
 /// A policy that was started.
 struct Player {
     policy: Py<PyAny>,
@@ -113,9 +157,12 @@ struct Player {
     start: Py<PyType>,
     /// Classes of events, in the order of their numbers.
     events: Vec<Py<PyType>>,
+    told: Told,
     writers: Vec<Writer>,
     /// Names of the parameters, in their order.
     parameters: Vec<Py<PyString>>,
+    /// The method that was asked last.
+    asked: &'static str,
     /// Set where the parameters could not be.
     problem: Option<String>,
     timer: u64,
@@ -149,9 +196,11 @@ impl Player {
             new: py.get_type::<PyTuple>().getattr("__new__")?.unbind(),
             start: of.getattr("start")?.extract()?,
             events: classes("events", family.events)?,
+            told: Told(Box::new([const { None }; TOLD])),
             writers: actions.into_iter().enumerate().map(writer).collect::<PyResult<_>>()?,
             parameters: parameters.collect::<PyResult<_>>()?,
             policy: policy.unbind(),
+            asked: "",
             problem: None,
             timer: u64::MAX,
             actions: Vec::new(),
@@ -161,19 +210,27 @@ impl Player {
 
     /// Returns what the policy raised, in one line with the line of its file.
     fn said(&self, py: Python<'_>, error: &PyErr) -> String {
+        said(&self.policy.bind(py).get_type(), error)
+    }
+
+    /// Returns the place of the method that was asked last.
+    fn place(&self, py: Python<'_>) -> String {
         let policy = self.policy.bind(py).get_type();
-        let said = py.import(FINDING).and_then(|finding| {
-            // The value alone would have no traceback.
-            let value = error.clone_ref(py).into_value(py);
-            finding.getattr("said_by")?.call1((value, policy))?.extract()
+        let place = py.import(FINDING).and_then(|finding| {
+            finding.getattr("place_of")?.call1((policy, self.asked))?.extract()
         });
-        said.unwrap_or_else(|_| format!("raised {error}"))
+        place.unwrap_or_else(|_| self.asked.to_owned())
     }
 
     /// Asks the policy, and takes its answer.
     fn ask(&mut self, py: Python<'_>, now: u64, event: u64, fields: &[u64]) -> Result<(), String> {
-        let [on_event, on_timer, on_start] = &self.on;
-        let made = |class: &Py<PyType>| self.new.call1(py, (class, PyTuple::new(py, fields)?));
+        self.asked = match event {
+            TIMER => "on_timer",
+            FIRST_EVENT.. => "on_event",
+            _ => "on_start",
+        };
+        let Player { new, told, on: [on_event, on_timer, on_start], .. } = self;
+        let made = |class: &Py<PyType>| new.call1(py, (class, PyTuple::new(py, fields)?));
         let answer = Inside::enter(py).and_then(|_inside| match event {
             TIMER => {
                 self.policy.setattr(py, intern!(py, "timer"), py.None())?;
@@ -181,7 +238,7 @@ impl Player {
             }
             FIRST_EVENT.. => {
                 let class = &self.events[(event - FIRST_EVENT) as usize];
-                on_event.call1(py, (now, made(class)?))
+                on_event.call1(py, (now, told.event(py, event, fields, || made(class))?))
             }
             _ => on_start.call1(py, (made(&self.start)?,)),
         });
@@ -196,7 +253,8 @@ impl Player {
         self.timer = match timer.is_none() {
             true => u64::MAX,
             false => timer.extract().map_err(|_| {
-                format!("set its timer to {}, expected whole picoseconds or None", shown(&timer))
+                let (found, place) = (shown(&timer), self.place(py));
+                format!("set its timer to {found} ({place}), expected whole picoseconds or None")
             })?,
         };
         Ok(())
@@ -212,7 +270,8 @@ impl Player {
         let Some(several) = (!is_text).then(|| answer.try_iter().ok()).flatten() else {
             return Err(self.unknown(answer));
         };
-        for action in several {
+        // An answer may have no end.
+        for action in several.take(MOST_ACTIONS + 1) {
             let action = action.map_err(|error| self.said(answer.py(), &error))?;
             if !self.action_of(&action)? {
                 return Err(self.unknown(&action));
@@ -233,7 +292,8 @@ impl Player {
         for (field, name) in fields.iter_mut().zip(&writer.fields) {
             let value = action.getattr(name.bind(py)).map_err(|error| self.said(py, &error))?;
             *field = value.extract().map_err(|_| {
-                format!("returned {}, expected whole numbers from 0 on", shown(action))
+                let (found, place) = (shown(action), self.place(py));
+                format!("returned {found} ({place}), expected whole numbers from 0 on")
             })?;
         }
         self.actions.push((writer.number, fields));
@@ -243,8 +303,20 @@ impl Player {
     fn unknown(&self, answer: &Bound<'_, PyAny>) -> String {
         let name = |writer: &Writer| writer.class.bind(answer.py()).name().map(|n| n.to_string());
         let known: Vec<_> = self.writers.iter().filter_map(|writer| name(writer).ok()).collect();
-        format!("returned {}, expected {}", shown(answer), known.join(", "))
+        let (found, place) = (shown(answer), self.place(answer.py()));
+        format!("returned {found} ({place}), expected {}", known.join(", "))
     }
+}
+
+/// Returns what a policy of this class raised, in one line with the line of its file.
+fn said(class: &Bound<'_, PyType>, error: &PyErr) -> String {
+    let py = class.py();
+    let said = py.import(FINDING).and_then(|finding| {
+        // The value alone would have no traceback.
+        let value = error.clone_ref(py).into_value(py);
+        finding.getattr("said_by")?.call1((value, class))?.extract()
+    });
+    said.unwrap_or_else(|_| format!("raised {error}"))
 }
 
 /// Returns a value as Python writes it, in one line.

@@ -99,11 +99,16 @@ pub struct WorkloadInfo {
     pub trace: Option<(Header, Totals, u64)>,
 }
 
+/// Lets techniques be named by files with policies, in the whole process.
+pub fn play_policies_in_files() {
+    halfwink_policy_module::install(&halfwink_policy_module::FAMILIES);
+    halfwink_policy_wasm::install();
+}
+
 impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
-        halfwink_policy_module::install(&halfwink_policy_module::FAMILIES);
-        halfwink_policy_wasm::install();
+        play_policies_in_files();
         let named = |head: &[u8]| look(head, Family::Descriptions).map(|other| other.to_string());
         let descriptions = Descriptions::naming(root, named);
         Library { descriptions, kept: Arc::default(), mutant: None }

@@ -74,7 +74,7 @@ impl Job {
         // technique does not read it.
         let mut prepared = world
             .prepare(library, job, settings)
-            .map_err(|error| option_meant(world, &paths, error))?;
+            .map_err(|error| option_meant(world, &choice, &paths, error))?;
         let mut described = None;
         // Played without the values that it does not read, a baseline is one run for all of them.
         if read.machine.len() < paths.len() {
@@ -109,18 +109,26 @@ impl Job {
 }
 
 /// Replaces the error about a value that neither the world nor the machine has: it names the
-/// nearest option, or all of them.
-fn option_meant(world: &dyn World, paths: &[String], error: StudyError) -> StudyError {
+/// parameter of the technique, the nearest option, or all of them.
+fn option_meant(
+    world: &dyn World,
+    choice: &Choice,
+    paths: &[String],
+    error: StudyError,
+) -> StudyError {
     let said = error.to_string();
     // The text is all there is: the error comes from the parser of the description, which knows
     // nothing of the world's options.
     let is_unknown = |path: &&String| said.ends_with(&format!("unknown key `{path}`"));
     let Some(path) = paths.iter().find(is_unknown) else { return error };
     let names: Vec<&str> = world.options().iter().map(|option| option.name).collect();
-    let hint = match nearest(path, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!(
-            "the world `{}` has {}, and the machine's values",
+    let parameters = choice.parts().map(Choice::technique);
+    let mut parameters = parameters.filter(|t| t.parameters.iter().any(|p| p.name == *path));
+    let hint = match (parameters.next(), nearest(path, names.iter().copied())) {
+        (Some(technique), _) => format!("did you mean `{}:{path}`?", technique.name),
+        (None, Some(name)) => format!("did you mean `{name}`?"),
+        (None, None) => format!(
+            "the world `{}` has {}, and the machine's values; a technique's is `NAME:{path}`",
             world.name(),
             names.join(", ")
         ),

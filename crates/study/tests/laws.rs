@@ -20,11 +20,9 @@ fn broken(checked: &Checked) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn shipped_policies_keep_laws_of_their_family() {
-    let mut count = 0;
-    let mut failed = Vec::new();
-    for technique in techniques() {
+/// Worlds and names of the techniques that have laws.
+fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
+    techniques().filter_map(|technique| {
         let world = match technique.make {
             Make::Gating(row) if row.plan != Plan::Profiled => "chip",
             Make::Circuits(_) => technique.worlds[0],
@@ -32,11 +30,24 @@ fn shipped_policies_keep_laws_of_their_family() {
             Make::Preheat(_) => "preheat",
             Make::Scaling(_) => "router",
             Make::Steering(_) => "server",
-            _ => continue,
+            _ => return None,
         };
-        let checked = check(world, technique.name, 40);
-        assert_eq!(checked.seeds, 40, "{}", technique.name);
-        failed.extend(broken(&checked).into_iter().map(|b| format!("{}: {b}", technique.name)));
+        Some((world, technique.name))
+    })
+}
+
+#[test]
+fn shipped_policies_keep_laws_of_their_family() {
+    let mut count = 0;
+    let mut failed = Vec::new();
+    for (world, name) in shipped() {
+        let checked = check(world, name, 20);
+        assert_eq!(checked.seeds, 20, "{name}");
+        assert!(checked.laws.iter().all(|law| law.seeds == 20), "{name}: {:?}", checked.laws);
+        failed.extend(broken(&checked).into_iter().map(|b| format!("{name}: {b}")));
+        let own = checked.published.iter().find(|found| found.technique == name);
+        let is_itself = own.is_some_and(|own| own.equal_seeds == own.seeds && own.seeds == 20);
+        failed.extend((!is_itself).then(|| format!("{name} does not decide as itself: {own:?}")));
         count += 1;
     }
     assert!(count > 60, "{count}");
@@ -121,6 +132,66 @@ fn module_that_breaks_law_is_named_with_seed_and_event() {
     assert_eq!(broken(&check("chip", &module(&folder, "gating", &woken), 40)), [""; 0]);
 }
 
+/// Names of the techniques that a policy reproduces.
+fn reproduced(checked: &Checked) -> Vec<&'static str> {
+    let all = checked.published.iter().filter(|found| found.equal_seeds == found.seeds);
+    all.map(|found| found.technique).collect()
+}
+
+#[test]
+fn module_is_compared_with_published_techniques() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = "(i64.const 0)";
+    let module = |family, decide: &str| module(&folder, family, decide);
+    // Gates at each halt, and wakes at its end.
+    let gates = check("chip", &module("gating", &(at(6, 1, none) + &at(7, 3, none))), 40);
+    assert_eq!(reproduced(&gates), ["idle-gate"]);
+    let own = &gates.published[0];
+    assert_eq!((own.technique, own.seeds, own.source), ("idle-gate", 40, "-"));
+    assert!(own.equal_decisions == own.decisions && own.decisions > 1000, "{own:?}");
+    // It is compared with no technique of another machine: states, gated units, no gates.
+    let others: Vec<&str> = gates.published.iter().map(|found| found.technique).collect();
+    assert!(others.contains(&"tap") && !others.contains(&"c6a"), "{others:?}");
+    assert!(!others.contains(&"fupg") && !others.contains(&"dvfs-mean"), "{others:?}");
+    // Never to act is what one published technique does; to agree on nothing is no likeness.
+    let idle = check("chip", &module("gating", ""), 40);
+    assert_eq!(reproduced(&idle), ["always-on"]);
+    assert_eq!(idle.published[0].decisions, 0);
+    for found in &idle.published[1..] {
+        assert_eq!((found.equal_seeds, found.equal_decisions), (0, 0), "{found:?}");
+    }
+    // Sends each request to the big machine, also to one that is lost.
+    let big = check("server", &module("steering", &at(2, 1, "(i64.const 1)")), 40);
+    assert_eq!(reproduced(&big), [""; 0]);
+    let nearest = &big.published[0];
+    assert!(nearest.equal_decisions > nearest.decisions * 9 / 10, "{nearest:?}");
+    assert!(nearest.equal_seeds < nearest.seeds, "{nearest:?}");
+    // One that was stopped is compared with nothing.
+    let stopped = check("chip", &module("gating", "unreachable"), 40);
+    assert_eq!(stopped.published, []);
+}
+
+#[test]
+fn techniques_are_compared_under_their_first_seeds_alone() {
+    let checked = check("chip", "idle-gate", 120);
+    assert_eq!((checked.seeds, checked.published[0].seeds), (120, 100));
+    assert_eq!(reproduced(&checked), ["idle-gate"]);
+}
+
+#[test]
+fn each_law_has_all_seeds_and_none_after_an_early_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let seeds = |checked: &Checked| checked.laws.iter().map(|law| law.seeds).collect::<Vec<_>>();
+    let woken = at(6, 1, "(i64.const 0)") + &at(7, 3, "(i64.const 0)");
+    assert_eq!(seeds(&check("chip", &module(&folder, "gating", &woken), 5)), [5; 7]);
+    let stopped = check("chip", &module(&folder, "gating", "unreachable"), 5);
+    assert_eq!(seeds(&stopped), [0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(stopped.seeds, 1);
+    // Time that is over leaves no law out.
+    let done = check_policy(&library(), None, "tap", 5, Duration::ZERO).unwrap();
+    assert_eq!((done.seeds, seeds(&done)), (1, vec![1; 6]));
+}
+
 #[test]
 fn composition_and_family_without_laws_are_refused() {
     let within = Duration::from_secs(1);
@@ -128,4 +199,10 @@ fn composition_and_family_without_laws_are_refused() {
     assert!(error.to_string().contains("no laws of the family `offload` here"), "{error}");
     let error = check_policy(&library(), Some("chip"), "tap+c6a", 1, within).unwrap_err();
     assert!(error.to_string().contains("check each of them alone"), "{error}");
+    // Its world is that of its first part.
+    let error = check_policy(&library(), None, "napi-menu+napi-teo", 1, within).unwrap_err();
+    assert!(error.to_string().contains("cannot be added to another"), "{error}");
+    // A `+` in the name of a file.
+    let error = check_policy(&library(), None, "./c++/g.wasm", 1, within).unwrap_err();
+    assert!(error.to_string().contains("write `+` as %2B"), "{error}");
 }

@@ -322,11 +322,16 @@ const ABOUT: &str = r#"{"family": "gating", "title": "of a test"}"#;
 
 /// A policy in text: what it says of itself, its `decide`, and further parts of a module.
 fn module_about(folder: &TempDir, about: &str, decide: &str, more: &str) -> String {
+    module_of(folder, 2, about, decide, more)
+}
+
+/// The same with so many pages of memory.
+fn module_of(folder: &TempDir, pages: u32, about: &str, decide: &str, more: &str) -> String {
     let about = about.replace('"', "\\22").replace('\n', " ");
     write(
         folder,
         &format!(
-            r#"(module (memory (export "memory") 2)
+            r#"(module (memory (export "memory") {pages})
                 (data (i32.const 4096) "{about}\00")
                 (func (export "halfwink_abi") (result i32) (i32.const 1))
                 (func (export "halfwink_about") (result i32) (i32.const 4096))
@@ -340,6 +345,29 @@ fn write(folder: &TempDir, text: &str) -> String {
     let path = folder.path().join("own.wasm");
     fs::write(&path, wat::parse_str(text).unwrap()).unwrap();
     path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn policies_of_a_run_have_a_gibibyte_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let about = r#"{"family": "steering", "title": "of a test"}"#;
+    // Sends each request to the small machine.
+    let send =
+        "(i64.store (i32.const 1272) (i64.const 1)) (i64.store (i32.const 1280) (i64.const 1))";
+    let technique = module_of(&folder, 64, about, send, "");
+    let of = |servers: &str| Job {
+        world: "server".into(),
+        workload: "count@30".into(),
+        machine: "niccolini".into(),
+        technique: technique.clone(),
+        set: [("servers", servers), ("requests", "10")].map(|(k, v)| (k.into(), v.into())).into(),
+        options: Vec::new(),
+    };
+    let error = run(&of("260")).unwrap_err();
+    assert!(error.contains("found no memory left: all policies of a run have 1024 MiB"), "{error}");
+    // What one run had is free for the next.
+    let error = run(&of("200")).err();
+    assert!(error.as_ref().is_none_or(|e| !e.contains("no memory")), "{error:?}");
 }
 
 /// The one line that a module ends with, in bounded time.

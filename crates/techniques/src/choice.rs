@@ -1,6 +1,7 @@
 //! A technique with values for some of its parameters.
 
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use halfwink_policy::completion::CompletionPolicy;
@@ -24,6 +25,8 @@ pub struct Choice {
     modifiers: Vec<Choice>,
     /// The first fault of a policy of it that is a module.
     fault: Arc<OnceLock<String>>,
+    /// Bytes of memory that its policies in files have together.
+    memory: Arc<AtomicUsize>,
     /// True if its policies decide in a live program.
     is_live: bool,
 }
@@ -149,6 +152,13 @@ impl Choice {
         let _ = self.fault.set(fault);
     }
 
+    /// Returns the count of the bytes of memory that its policies in files have together. Clones
+    /// share it.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<AtomicUsize> {
+        &self.memory
+    }
+
     /// Returns the fault of a policy in a file, if there was one.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
@@ -189,6 +199,7 @@ impl Choice {
             values: Values::of(technique.parameters),
             modifiers: Vec::new(),
             fault: Arc::default(),
+            memory: Arc::default(),
             is_live: false,
         };
         for value in values.split(',').filter(|v| !v.is_empty()) {

@@ -39,9 +39,10 @@ pub use choice::Choice;
 pub use context::{CircuitsContext, CompletionContext, GatingContext};
 pub use descriptions::{read_text, Described, Descriptions, Look, Stamp};
 pub use error::Error;
+pub use file_name::{escape as escape_file_name, unescape as unescape_file_name};
 pub use list::{
-    choices, set_loader, technique, techniques, Change, Delays, Gating, Loader, Make, MakeOffload,
-    Modifier, Module, Plan, Preheating, Segregation, Steering, Technique,
+    choices, set_loader, technique, technique_in_file, techniques, Change, Delays, Gating, Loader,
+    Make, MakeOffload, Modifier, Module, Plan, Preheating, Segregation, Steering, Technique,
 };
 pub use parameter::{Default, Parameter, Range, Setting, Values};
 pub use rows::{Availability, Available};

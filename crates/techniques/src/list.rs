@@ -227,18 +227,27 @@ pub fn set_loader(loader: Loader) {
     let _ = LOADER.set(loader);
 }
 
-/// The row of a file in this world; see [`file_name`].
-fn row_of_file(world: &str, name: &str) -> Result<&'static Technique, Error> {
+/// Reads the policy of a file into a row, whichever its worlds are.
+///
+/// # Errors
+/// If the file cannot be read, is no policy, or this program plays none.
+pub fn technique_in_file(name: &str) -> Result<&'static Technique, Error> {
     let (path, digest) = file_name::split(name);
     let Some(load) = LOADER.get() else {
         let message = format!("{path}: this program plays no policies from files, only named ones");
         return Err(Error::Usage(message));
     };
-    let technique = load(path, digest)?;
+    load(path, digest)
+}
+
+/// Returns the row of a file in this world; see [`file_name`].
+fn row_of_file(world: &str, name: &str) -> Result<&'static Technique, Error> {
+    let technique = technique_in_file(name)?;
     if !technique.worlds.contains(&world) {
         let (family, worlds) = (technique.family, technique.worlds.join(", "));
         return Err(Error::Usage(format!(
-            "{path}: a policy of the family `{family}`, for {worlds}; not for the world `{world}`"
+            "{}: a policy of the family `{family}`, for {worlds}; not for the world `{world}`",
+            technique.name
         )));
     }
     Ok(technique)
@@ -264,6 +273,10 @@ pub fn technique(world: &str, name: &str) -> Result<&'static Technique, Error> {
     if let Some(elsewhere) = techniques().find(|t| t.name == name) {
         let (name, world, asked) = (name.to_owned(), elsewhere.worlds[0], world.to_owned());
         return Err(Error::OtherWorld { name, world, asked });
+    }
+    if name.contains('/') {
+        let message = format!("`{name}`: no file with a policy; {}", file_name::HINT);
+        return Err(Error::Usage(message));
     }
     Err(Error::unknown("technique", name, here().map(|t| t.name)))
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -34,7 +34,7 @@ Listing = tuple[list[dict[str, Any]], list[str]]
 def list_(
     what: What | None = None,
     /,
-    *,
+    *files: str,
     world: Annotated[str | None, Parameter(name=["-w", "--world"])] = None,
     family: str | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -47,6 +47,9 @@ def list_(
         worlds, techniques (with their parameters), machines, workloads, studies, experiments,
         targets, mutants (ways to break the models), networks (of power delivery), or schemas (of
         the JSON documents).
+    files
+        Files with policies of your own (`list techniques ./my-gate.wasm`): what they say of
+        themselves.
     world
         Only what is of this world.
     family
@@ -56,7 +59,9 @@ def list_(
     """
     if what is None:
         return _overview(json)
-    entries, keys = _LISTINGS[what]()
+    if files and what != "techniques":
+        raise HalfwinkError(f"{files[0]}: `list {what}` takes no file; `list techniques` does")
+    entries, keys = _techniques(files) if files else _LISTINGS[what]()
     entries = _only(entries, "world", world, [w["name"] for w in _core.worlds()])
     entries = _only(entries, "family", family, sorted({e.get("family", "") for e in entries}))
     if json:
@@ -104,8 +109,8 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _techniques() -> Listing:
-    entries = _core.techniques()
+def _techniques(files: Sequence[str] = ()) -> Listing:
+    entries = _core.techniques(list(files) or None)
     for entry in entries:
         entry["settings"] = " ".join(f"{p['name']}={p['default']}" for p in entry["parameters"])
     return entries, ["name", "family", "worlds", "available", "settings", "title"]

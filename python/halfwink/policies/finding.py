@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import marshal
+import os
 import sys
 import threading
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from types import CodeType, ModuleType
 from typing import TypeAlias, TypeGuard
 from weakref import WeakKeyDictionary
 
-from halfwink import inputs
+from halfwink import _core, inputs
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import CLASS
 from halfwink.policies.policy import AnyPolicy, Policy, about, parameters_of
@@ -25,8 +26,8 @@ MOST_BYTES = 1 << 20
 #: Types of values that are written the same in every process.
 WRITTEN = (int, float, str, bytes, tuple, list, dict, set, frozenset, type(None))
 
-#: A technique: its name, or a policy of the caller's own.
-Technique: TypeAlias = "str | AnyPolicy | type[AnyPolicy]"
+#: A technique: its name, or a policy of the caller's own, also in a file.
+Technique: TypeAlias = "str | os.PathLike[str] | AnyPolicy | type[AnyPolicy]"
 
 #: Classes that were handed over, by their names as techniques. A later one of a name replaces it.
 _given: dict[str, type[AnyPolicy]] = {}
@@ -42,10 +43,12 @@ def named(technique: Technique) -> str:
     """Returns a technique as text, ``MyGate():after_us=5``; the class is found under it later.
 
     Raises:
-        HalfwinkError: the value is neither a text nor a policy.
+        HalfwinkError: the value is neither a text, nor a path, nor a policy.
     """
     if isinstance(technique, str):
         return technique
+    if isinstance(technique, os.PathLike):
+        return _core.technique_of_file(os.fspath(technique))
     policy = technique if isinstance(technique, type) else type(technique)
     if not is_policy(policy):
         raise HalfwinkError(f"technique {technique!r}: expected a name or a policy")
@@ -64,13 +67,13 @@ def texts(techniques: Technique | Iterable[Technique]) -> list[str]:
     Raises:
         HalfwinkError: two classes have one name, or see :func:`named`.
     """
-    if isinstance(techniques, str | type | Policy):
+    if isinstance(techniques, str | os.PathLike | type | Policy):
         techniques = [techniques]
     found: dict[str, object] = {}
     written: list[str] = []
     for technique in techniques:
         written.append(text := named(technique))
-        if not isinstance(technique, str):
+        if not isinstance(technique, str | os.PathLike):
             policy = _given[name := text.partition(":")[0]]
             if found.setdefault(name, policy) is not policy:
                 raise HalfwinkError(f"two classes are named {policy.__name__}: rename one")
@@ -203,7 +206,7 @@ def _run(module_name: str, path: Path, text: str) -> ModuleType:
         exec(compile(text, str(path), "exec"), vars(module))
     except BaseException as error:
         del sys.modules[module_name]
-        if isinstance(error, Exception):
+        if isinstance(error, Exception | SystemExit):
             raise HalfwinkError(said(error, str(path))) from error
         raise
     finally:
@@ -233,6 +236,14 @@ def said(error: BaseException, path: str | None) -> str:
 def said_by(error: BaseException, policy: type) -> str:
     """Returns what a policy raised, see :func:`said`; called by the native module."""
     return said(error, _file_of(policy))
+
+
+def place_of(policy: type, method: str) -> str:
+    """Returns where a method begins, ``on_event at my_gate.py:12``; called by the native module."""
+    code = getattr(inspect.unwrap(getattr(policy, method)), "__code__", None)
+    if code is None:
+        return method
+    return f"{method} at {Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
 def _file_of(policy: type) -> str | None:

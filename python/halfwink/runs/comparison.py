@@ -36,6 +36,8 @@ WORLD = "chip"
 NODE = "node"
 #: Numbers of loads that a range may have.
 MOST_LOADS = 10_000
+#: The end of a workload that is a service's profile in a file.
+PROFILE = ".toml"
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
 #: Stands for every technique of a world; with a family behind it, for those of that one.
@@ -190,8 +192,8 @@ def default_world(
 ) -> str:
     """Returns the world that a comparison is played in unless one is named.
 
-    A service with a profile is played on a server of today. What names a chip, a technique or a
-    value that chips have, or a part of a run (``on_a_chip``), is played on a chip.
+    A service with a profile, or in a file, is played on a server of today. What names a chip, a
+    technique or a value that chips have, or a part of a run (``on_a_chip``), is played on a chip.
 
     Raises:
         HalfwinkError: a load, which chips do not have, and a part of a run, which servers do not.
@@ -202,7 +204,9 @@ def default_world(
             "--load is of a server of today, --instructions and --window are of a chip: leave one "
             "out (a server's run has so many requests: --set requests=100000)"
         )
-    if loaded:
+    # No chip has workloads in such files.
+    is_file = any(workload.endswith(PROFILE) for workload in workloads)
+    if loaded or (is_file and not on_a_chip):
         return NODE
     values = {path.split(".")[0] for path, _ in pairs(set)}
     if on_a_chip or (values and not values <= _node_values()):
@@ -231,7 +235,7 @@ def _profiled() -> set[str]:
 def _has_load(workload: str) -> bool:
     """Returns whether a workload is a service at a load, as `nginx@10`."""
     service, at, _ = workload.partition("@")
-    return bool(at) and (service.endswith(".toml") or service in _profiled())
+    return bool(at) and (service.endswith(PROFILE) or service in _profiled())
 
 
 def _node_values() -> frozenset[str]:

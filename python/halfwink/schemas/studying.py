@@ -28,6 +28,39 @@ def world_row(table: str, world: str | None = None, names: str = "") -> Node:
 
 
 TABLES = {
+    "check-policy": tables(
+        "laws that a policy keeps, and published techniques that decide as it does",
+        part(
+            "family",
+            seeds=INTEGER.called(
+                "Seeds that were played, each without and with faults; "
+                "fewer than asked for if the time did not suffice."
+            ),
+        ),
+        laws=part(
+            seeds=INTEGER.called("Seeds under which the law was checked; 0 if none was played."),
+            law=TEXT.called("Law in words."),
+            breach=part(
+                seed=INTEGER.called("Seed of the events."),
+                event=INTEGER.called("Number of the event, from 0 (the start)."),
+                found=TEXT.called("Time, event, what was found and what was expected."),
+            )
+            .or_null()
+            .called("First event at which the law was broken; null if none was found."),
+        ),
+        published=part(
+            "technique",
+            seeds=INTEGER.called("Seeds under which both were compared."),
+            source=NOTE.called("Publication that it comes from; null if there is none."),
+            equal_seeds=INTEGER.called(
+                "Seeds under which both requested the same actions at the same times."
+            ),
+            decisions=INTEGER.called(
+                "Decisions at which at least one of both acted; 0 if neither ever did."
+            ),
+            equal_decisions=INTEGER.called("Decisions at which both requested the same actions."),
+        ),
+    ),
     "replay": tables(
         "whether a log's decisions repeat",
         part(

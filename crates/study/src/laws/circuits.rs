@@ -2,16 +2,17 @@
 //! next day.
 
 use halfwink_policy::circuits::{Action, Circuits, CircuitsPolicy, Event};
-use halfwink_techniques::CircuitsContext;
+use halfwink_techniques::{Choice, CircuitsContext, Make};
 use halfwink_units::Time;
 
-use super::{Broken, Dice, Law};
+use super::{no_laws, Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 const HOSTS: u16 = 8;
 const SHORTEST_DAY_US: f64 = 50.0;
 
 /// Returns the fabric that the policy is told of.
-pub(super) fn context() -> CircuitsContext {
+fn context() -> CircuitsContext {
     CircuitsContext {
         night_us: 10.0,
         shortest_day_us: SHORTEST_DAY_US,
@@ -30,7 +31,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(policy: &CircuitsPolicy, is_faulty: bool) -> Scene {
+    fn new(policy: &CircuitsPolicy, is_faulty: bool) -> Scene {
         let planes = if policy.has_circuits() { policy.planes() } else { 0 };
         let slots = vec![0; planes.into()];
         Scene { wants_demand: policy.wants_demand(), slots, lost: Default::default(), is_faulty }
@@ -61,6 +62,25 @@ impl Scene {
 
 impl super::Scene for Scene {
     type Policy = CircuitsPolicy;
+
+    fn set(
+        choice: &Choice,
+        _machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, CircuitsPolicy), StudyError> {
+        let Make::Circuits(make) = choice.technique().make else { return Err(no_laws(choice)) };
+        let policy = make(choice, &context());
+        Ok((Scene::new(&policy, is_faulty), policy))
+    }
+
+    fn tells(&self, event: &Event) -> bool {
+        self.wants_demand || !matches!(event, Event::Demand { .. })
+    }
+
+    fn covers(&self, other: &Scene) -> bool {
+        // Planes are scheduled one by one: an action of another number of them joins other hosts.
+        self.slots.len() == other.slots.len() && (self.wants_demand || !other.wants_demand)
+    }
 
     fn due(&self) -> Time {
         Time::NEVER

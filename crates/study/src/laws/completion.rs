@@ -1,21 +1,26 @@
 //! Laws of completion: I/Os that end on two sockets of six CPUs, and CPUs that find nothing.
 
-use halfwink_policy::completion::{Action, CompletionPolicy, Done, Event, Topology};
-use halfwink_techniques::CompletionContext;
+use halfwink_policy::completion::{
+    Action, Completion, CompletionPolicy, Done, Event, Hears, Queues, Topology,
+};
+use halfwink_techniques::{Choice, CompletionContext};
 use halfwink_units::Time;
 
-use super::{Broken, Dice, Law};
+use super::{Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 const SOCKETS: u16 = 2;
 const CPUS: u16 = 6;
 
 /// Returns the machine that the policy is told of.
-pub(super) fn context() -> CompletionContext {
+fn context() -> CompletionContext {
     CompletionContext { topology: Topology::uniform(SOCKETS, CPUS), hears: 0 }
 }
 
 pub(super) struct Scene {
     hears_polls: bool,
+    /// CPU that completions are signalled to, and queues of the device.
+    signals: (Hears, Queues),
     period: Option<Time>,
     /// Time at which the policy is told next how busy CPUs are.
     look: Time,
@@ -25,11 +30,11 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(policy: &CompletionPolicy, is_faulty: bool) -> Scene {
-        use halfwink_policy::completion::Completion;
+    fn new(policy: &CompletionPolicy, is_faulty: bool) -> Scene {
         let period = policy.period();
         let look = period.unwrap_or(Time::NEVER);
-        Scene { hears_polls: policy.hears_polls(), period, look, tags: 0, is_faulty }
+        let (hears_polls, signals) = (policy.hears_polls(), (policy.hears(), policy.queues()));
+        Scene { hears_polls, signals, period, look, tags: 0, is_faulty }
     }
 
     fn cpu(dice: &mut Dice) -> u16 {
@@ -39,6 +44,28 @@ impl Scene {
 
 impl super::Scene for Scene {
     type Policy = CompletionPolicy;
+
+    fn set(
+        choice: &Choice,
+        _machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, CompletionPolicy), StudyError> {
+        let policy = choice.completion(&context())?;
+        Ok((Scene::new(&policy, is_faulty), policy))
+    }
+
+    fn tells(&self, event: &Event) -> bool {
+        match event {
+            Event::Poll { .. } => self.hears_polls,
+            Event::Used { .. } => self.period.is_some(),
+            _ => true,
+        }
+    }
+
+    fn covers(&self, other: &Scene) -> bool {
+        let has_loads = other.period.is_none() || other.period == self.period;
+        has_loads && (self.hears_polls || !other.hears_polls) && self.signals == other.signals
+    }
 
     fn due(&self) -> Time {
         self.look

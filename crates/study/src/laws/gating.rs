@@ -1,10 +1,11 @@
 //! Laws of gating: a core that waits for memory or is halted, and is always as fast as it says.
 
 use halfwink_policy::gating::{Action, Bound, Event, GatingPolicy, ReferenceCore, Token, Waiting};
-use halfwink_techniques::GatingContext;
+use halfwink_techniques::{Choice, Gating, GatingContext, Make};
 use halfwink_units::{LineAddr, Time};
 
-use super::{Broken, Dice, Law};
+use super::{no_laws, Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 /// Most lines that are waited for.
 const LINES: u64 = 8;
@@ -14,7 +15,7 @@ const SPAN: Time = Time::ns(20_000);
 const PATIENCE: Time = Time::ns(100_000);
 
 /// Returns what the core hands over to its policy.
-pub(super) fn context() -> GatingContext {
+fn context() -> GatingContext {
     GatingContext {
         costs: ReferenceCore::COSTS,
         token_entries: 4,
@@ -32,10 +33,6 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(is_faulty: bool) -> Scene {
-        Scene { core: ReferenceCore::new(), ended: None, is_faulty }
-    }
-
     fn token(&self, now: Time, dice: &mut Dice) -> Event {
         let span = dice.time(SPAN);
         let bound = match dice.below(3) {
@@ -73,6 +70,20 @@ impl Scene {
 
 impl super::Scene for Scene {
     type Policy = GatingPolicy;
+
+    fn set(
+        choice: &Choice,
+        _machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, GatingPolicy), StudyError> {
+        let Make::Gating(Gating { offload: None, segregation: None, build, .. }) =
+            choice.technique().make
+        else {
+            return Err(no_laws(choice));
+        };
+        let scene = Scene { core: ReferenceCore::new(), ended: None, is_faulty };
+        Ok((scene, build(choice, &context())))
+    }
 
     fn due(&self) -> Time {
         self.core.awake_at.unwrap_or(Time::NEVER)

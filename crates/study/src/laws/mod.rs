@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! scene of a family ── random lawful events ──▶ policy ── actions ──▶ scene: can it follow?
-//!        (late and lost messages              └▶ its twin ── the same actions?
-//!         in every other seed)
+//!    (each seed without and with            ├──▶ its twin ── the same actions?
+//!     late and lost messages)               └──▶ published techniques ── the same actions?
 //! ```
 //!
 //! A scene is the smallest world of its family. It sends only what the world could send, in an
@@ -14,6 +14,7 @@ mod completion;
 mod gating;
 mod offload;
 mod preheat;
+mod published;
 mod scaling;
 mod segregation;
 mod steering;
@@ -24,12 +25,14 @@ use std::time::{Duration, Instant};
 use halfwink_engine::draw::above_zero;
 use halfwink_engine::{stream, Stream};
 use halfwink_policy::Policy;
-use halfwink_techniques::{router, server, techniques, Choice, Gating, Make, Plan, Technique};
+use halfwink_techniques::{router, server, techniques, Choice, Gating, Make, Technique};
 use halfwink_units::Time;
 use serde::Serialize;
 
 use crate::error::StudyError;
 use crate::library::Library;
+pub use published::Likeness;
+use published::{Published, Script};
 
 /// A law: a property that every policy of a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +79,7 @@ pub struct Breach {
 pub struct Verdict {
     /// The law in words.
     pub law: &'static str,
-    /// Seeds under which it was checked.
+    /// Seeds under which it was checked; 0 if the check ended before.
     pub seeds: u64,
     /// The first breach; none if the law is kept.
     pub breach: Option<Breach>,
@@ -91,6 +94,9 @@ pub struct Checked {
     pub seeds: u64,
     /// One for each law.
     pub laws: Vec<Verdict>,
+    /// Published techniques beside it, the most alike first. They are those of its family that
+    /// decide in the same machine, can be told all that they ask for, and need no first run.
+    pub published: Vec<Likeness>,
 }
 
 /// A breach without its place.
@@ -128,9 +134,31 @@ impl Dice {
 }
 
 /// The smallest world of a family.
-trait Scene {
+trait Scene: Sized {
     /// Policies of the family.
     type Policy: Policy<Event: Debug, Action: Debug + Copy + PartialEq>;
+
+    /// Makes the policy of a technique, and the scene around it.
+    ///
+    /// # Errors
+    /// If the technique has another scene, or cannot be made in this one.
+    fn set(
+        choice: &Choice,
+        machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Self, Self::Policy), StudyError>;
+
+    /// Returns whether its policy is told of an event. Others are for published techniques that
+    /// hear more.
+    fn tells(&self, _event: &<Self::Policy as Policy>::Event) -> bool {
+        true
+    }
+
+    /// Returns whether its events are all that the policy of another scene is told, and its actions
+    /// mean the same there.
+    fn covers(&self, _other: &Self) -> bool {
+        true
+    }
 
     /// Returns the time of the next event that is on its way; `Time::NEVER` if there is none.
     fn due(&self) -> Time;
@@ -167,6 +195,7 @@ struct Stage<'a, S: Scene> {
     now: Time,
     calls: u64,
     dice: Dice,
+    script: Script<S::Policy>,
 }
 
 impl<S: Scene> Stage<'_, S> {
@@ -177,6 +206,7 @@ impl<S: Scene> Stage<'_, S> {
         rings: bool,
     ) -> Result<(), Broken> {
         let now = self.now;
+        let heard = self.script.events.len() + usize::from(event.is_some());
         // The twin finds decisions by what is not in the events: addresses, the order of a hash
         // map, a clock.
         let [actions, others] = self.policies.each_mut().map(|policy| {
@@ -192,6 +222,7 @@ impl<S: Scene> Stage<'_, S> {
         if let Some(fault) = self.choice.fault() {
             return Err((Law::Limits, fault.to_owned()));
         }
+        self.script.decisions.note(heard, now, &actions);
         if actions != others {
             return Err((Law::Twin, format!("requested {actions:?}, and its twin {others:?}")));
         }
@@ -243,30 +274,22 @@ impl<S: Scene> Stage<'_, S> {
             self.pass(next).map_err(|broken| ("timer".to_owned(), broken))?;
             self.calls += 1;
             for event in self.scene.events(self.now, &mut self.dice) {
-                self.call(Some(&event), false).map_err(|b| (format!("{event:?}"), b))?;
+                let called = match self.scene.tells(&event) {
+                    true => self.call(Some(&event), false),
+                    false => Ok(()),
+                };
+                let called = called.map_err(|broken| (format!("{event:?}"), broken));
+                self.script.events.push((self.now, event));
+                called?;
             }
         }
         Ok(())
     }
 }
 
-/// Plays a policy in a scene.
-fn play<S: Scene>(
-    scene: S,
-    make: impl Fn() -> S::Policy,
-    choice: &Choice,
-    seed: u64,
-) -> Result<(), Unkept> {
-    let policies = [make(), make()];
-    let dice = Dice(stream(seed, "laws"));
-    let mut stage = Stage { scene, policies, choice, now: Time::ZERO, calls: 0, dice };
-    let played = stage.play();
-    played.map_err(|(event, broken)| (stage.calls, stage.now, event, broken))
-}
-
 /// Returns the world of a technique: the one named, or the first that has it and has laws.
 fn world_of(technique: &str) -> &'static str {
-    let name = technique.split(':').next().unwrap_or_default();
+    let name = technique.split([':', '+']).next().unwrap_or_default();
     let known = ["chip", "router", "server", "storage", "preheat", "fabric", "racks"];
     if Choice::names_file(technique) {
         // A file says which world it is for.
@@ -277,74 +300,83 @@ fn world_of(technique: &str) -> &'static str {
     known.iter().find(has).copied().unwrap_or(known[0])
 }
 
-/// A policy, and what its world hands over to it at its start.
-struct Subject<'a> {
-    choice: &'a Choice,
+/// The described machines in which some families decide.
+struct Machines<'a> {
     router: &'a router::Model,
     server: &'a server::Model,
     service: &'a server::Service,
 }
 
+/// Returns the error of a technique that has no scene, or another one.
+fn no_laws(choice: &Choice) -> StudyError {
+    let Technique { name, family, .. } = choice.technique();
+    StudyError::Usage(format!(
+        "{name}: no laws of the family `{family}` here, expected gating, c-states, scaling, \
+         steering, completion, preheat, circuits, segregation, or offload without a first run"
+    ))
+}
+
+/// A policy whose laws are checked.
+struct Subject<'a> {
+    choice: &'a Choice,
+    machines: Machines<'a>,
+    published: Published,
+}
+
 impl Subject<'_> {
-    /// Plays the events of a seed. In every other one messages are late or lost.
+    /// Plays the events of a seed, with or without faults.
     ///
     /// # Errors
     /// If its family has no laws, or it cannot be made.
-    fn play(&self, seed: u64) -> Result<Result<(), Unkept>, StudyError> {
-        // Alternating, so that any number of seeds plays both kinds: a law that is broken only
-        // under faults is reported as that one law.
-        let (choice, is_faulty) = (self.choice, seed % 2 == 1);
-        Ok(match choice.technique().make {
-            Make::Gating(row) if row.offload.is_none() && row.segregation.is_none() => {
-                let make = || (row.build)(choice, &gating::context());
-                play(gating::Scene::new(is_faulty), make, choice, seed)
+    fn play(&mut self, seed: u64, is_faulty: bool) -> Result<Result<(), Unkept>, StudyError> {
+        match self.choice.technique().make {
+            Make::Gating(Gating { segregation: Some(_), .. }) => {
+                self.play_in::<segregation::Scene>(seed, is_faulty)
             }
-            Make::Gating(Gating { segregation: Some(ruling), .. }) => {
-                let make = || (ruling.build)(choice, segregation::WAYS);
-                play(segregation::Scene::new(ruling.monitors, is_faulty), make, choice, seed)
+            Make::Gating(Gating { offload: Some(_), .. }) => {
+                self.play_in::<offload::Scene>(seed, is_faulty)
             }
-            Make::Gating(Gating { offload: Some(make), plan: Plan::Once, .. }) => {
-                let make = || make(choice, offload::MOVE_CYCLES, &[]);
-                play(offload::Scene::new(is_faulty), make, choice, seed)
-            }
-            Make::Circuits(make) => {
-                let make = || make(choice, &circuits::context());
-                play(circuits::Scene::new(&make(), is_faulty), make, choice, seed)
-            }
-            Make::Completion(make) => {
-                let make = || make(choice, &completion::context());
-                play(completion::Scene::new(&make(), is_faulty), make, choice, seed)
-            }
-            Make::Preheat(preheating) => {
-                let make = || (preheating.build)(choice);
-                play(preheat::Scene::new(preheating.hears, is_faulty), make, choice, seed)
-            }
-            Make::Scaling(make) => {
-                let policy = make(choice, self.router);
-                let scene = scaling::Scene::new(self.router, policy, is_faulty);
-                play(scene, || make(choice, self.router), choice, seed)
-            }
-            Make::Steering(_) => {
-                let make = || choice.steering(self.server, self.service);
-                // Made once to see whether it can be: `play` makes two without a way to return an
-                // error.
-                make()?;
-                let make = || make().expect("it was made before");
-                play(steering::Scene::new(self.server, is_faulty), make, choice, seed)
-            }
-            _ => {
-                let Technique { name, family, .. } = choice.technique();
-                return Err(StudyError::Usage(format!(
-                    "{name}: no laws of the family `{family}` here, expected gating, c-states, \
-                     scaling, steering, completion, preheat, circuits, segregation, or offload \
-                     without a first run"
-                )));
-            }
-        })
+            Make::Gating(_) => self.play_in::<gating::Scene>(seed, is_faulty),
+            Make::Circuits(_) => self.play_in::<circuits::Scene>(seed, is_faulty),
+            Make::Completion(_) => self.play_in::<completion::Scene>(seed, is_faulty),
+            Make::Preheat(_) => self.play_in::<preheat::Scene>(seed, is_faulty),
+            Make::Scaling(_) => self.play_in::<scaling::Scene>(seed, is_faulty),
+            Make::Steering(_) => self.play_in::<steering::Scene>(seed, is_faulty),
+            _ => Err(no_laws(self.choice)),
+        }
+    }
+
+    fn play_in<S: Scene>(
+        &mut self,
+        seed: u64,
+        is_faulty: bool,
+    ) -> Result<Result<(), Unkept>, StudyError> {
+        let set = || S::set(self.choice, &self.machines, is_faulty);
+        let ((scene, policy), (_, twin)) = (set()?, set()?);
+        let mut stage = Stage {
+            scene,
+            policies: [policy, twin],
+            choice: self.choice,
+            now: Time::ZERO,
+            calls: 0,
+            dice: Dice(stream(seed, "laws")),
+            script: Script::new(),
+        };
+        let played = stage.play();
+        stage.script.end = stage.now;
+        // A module that broke its limits requests nothing more: no decision of it is left to
+        // compare.
+        let is_stopped = matches!(played, Err((_, (Law::Limits, _))));
+        if seed < published::SEEDS && !is_stopped {
+            let Stage { scene, script, .. } = &stage;
+            self.published.play(scene, &self.machines, (seed, is_faulty), script);
+        }
+        Ok(played.map_err(|(event, broken)| (stage.calls, stage.now, event, broken)))
     }
 }
 
-/// Checks the laws of a technique's family on its policy.
+/// Checks the laws of a technique's family on its policy, and finds the published techniques that
+/// decide as it does. Each seed is played without faults and with them.
 ///
 /// # Errors
 /// If there is no such technique, or its family has no laws.
@@ -356,50 +388,72 @@ pub fn check_policy(
     within: Duration,
 ) -> Result<Checked, StudyError> {
     let begun = Instant::now();
-    if technique.contains('+') {
+    let choice = Choice::parse(world.unwrap_or_else(|| world_of(technique)), technique)?;
+    // Only now: an error about a file whose name has a `+` says how to write that name.
+    if choice.parts().count() > 1 {
         let message = format!("{technique}: expected one policy; check each of them alone");
         return Err(StudyError::Usage(message));
     }
-    let choice = Choice::parse(world.unwrap_or_else(|| world_of(technique)), technique)?;
     let router = library.router("westmere", &[])?;
     let server = library.server("niccolini", &[])?;
     let service = server.model.service("count");
     let service =
         service.ok_or_else(|| StudyError::Usage("niccolini: no workload `count`".to_owned()))?;
-    let (router, server, service) = (&router.model, &server.model, &service);
-    let subject = Subject { choice: &choice, router, server, service };
-    let mut laws: Vec<Verdict> = Law::ALL
+    let machines = Machines { router: &router.model, server: &server.model, service: &service };
+    let mut subject = Subject { choice: &choice, machines, published: Published::of(&choice) };
+    let mut laws: Vec<(Law, Verdict)> = Law::ALL
         .into_iter()
         .filter(|&law| law != Law::Limits || choice.has_module())
-        .map(|law| Verdict { law: law.title(), seeds: 0, breach: None })
+        .map(|law| (law, Verdict { law: law.title(), seeds: 0, breach: None }))
         .collect();
     let mut played = 0;
     for seed in 0..seeds {
-        if begun.elapsed() > within {
+        // Once at least, so that no law is left out by a clock.
+        if seed > 0 && begun.elapsed() > within {
             break;
         }
-        let found = subject.play(seed)?;
         played += 1;
+        if !check_seed(&mut subject, seed, &mut laws)? {
+            break;
+        }
+    }
+    let laws = laws.into_iter().map(|(_, verdict)| verdict).collect();
+    let published = subject.published.likenesses();
+    Ok(Checked { family: choice.technique().family, seeds: played, laws, published })
+}
+
+/// Plays a seed without and with faults. Returns false once a module broke its limits: it requests
+/// nothing more.
+fn check_seed(
+    subject: &mut Subject<'_>,
+    seed: u64,
+    laws: &mut [(Law, Verdict)],
+) -> Result<bool, StudyError> {
+    for is_faulty in [false, true] {
+        let found = subject.play(seed, is_faulty)?;
+        let is_stopped = matches!(found, Err((_, _, _, (Law::Limits, _))));
+        for (law, verdict) in laws.iter_mut() {
+            let is_checked = match law {
+                // Counted once, and also if it was broken.
+                Law::Limits => !is_faulty,
+                // A module that was stopped kept the others only as long as it answered.
+                Law::Faults => is_faulty && !is_stopped,
+                _ => !is_faulty && !is_stopped,
+            };
+            verdict.seeds += u64::from(is_checked);
+        }
         let Err((event, at, input, (law, problem))) = found else { continue };
-        let law = if seed % 2 == 1 && law != Law::Limits { Law::Faults } else { law };
+        let law = if is_faulty && law != Law::Limits { Law::Faults } else { law };
         let found = match law {
             Law::Limits => problem,
             _ => format!("at {at}, told {input}, it {problem}"),
         };
-        if let Some(verdict) = laws.iter_mut().find(|verdict| verdict.law == law.title()) {
+        if let Some((_, verdict)) = laws.iter_mut().find(|(of, _)| *of == law) {
             verdict.breach.get_or_insert(Breach { seed, event, found });
         }
-        // A module that broke its limits requests nothing more.
-        if law == Law::Limits {
-            break;
+        if is_stopped {
+            return Ok(false);
         }
     }
-    for (law, verdict) in Law::ALL.into_iter().zip(&mut laws) {
-        verdict.seeds = match law {
-            Law::Limits => played,
-            Law::Faults => played / 2,
-            _ => played.div_ceil(2),
-        };
-    }
-    Ok(Checked { family: choice.technique().family, seeds: played, laws })
+    Ok(true)
 }

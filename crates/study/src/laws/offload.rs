@@ -3,21 +3,17 @@
 use halfwink_policy::offload::{
     Action, Cause, Counts, Event, KernelEntry, OffloadPolicy, Registers, Sample, Traits,
 };
+use halfwink_techniques::{Choice, Gating, Make, Plan};
 use halfwink_units::Time;
 
-use super::{Broken, Dice, Law};
+use super::{no_laws, Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 /// Clock cycles of a move to another core.
-pub(super) const MOVE_CYCLES: u64 = 1000;
+const MOVE_CYCLES: u64 = 1000;
 
 pub(super) struct Scene {
     is_faulty: bool,
-}
-
-impl Scene {
-    pub(super) fn new(is_faulty: bool) -> Scene {
-        Scene { is_faulty }
-    }
 }
 
 fn entry(dice: &mut Dice) -> KernelEntry {
@@ -55,6 +51,19 @@ fn sample(dice: &mut Dice, kernel: u64) -> Sample {
 
 impl super::Scene for Scene {
     type Policy = OffloadPolicy;
+
+    fn set(
+        choice: &Choice,
+        _machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, OffloadPolicy), StudyError> {
+        let Make::Gating(Gating { offload: Some(make), plan: Plan::Once, .. }) =
+            choice.technique().make
+        else {
+            return Err(no_laws(choice));
+        };
+        Ok((Scene { is_faulty }, make(choice, MOVE_CYCLES, &[])))
+    }
 
     fn due(&self) -> Time {
         Time::NEVER

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use halfwink_policy::preheat::{Action, Event, Hears, PreheatPolicy, SetId};
+use halfwink_techniques::{Choice, Make};
 use halfwink_units::{LineAddr, Time};
 
-use super::{Broken, Dice, Law};
+use super::{no_laws, Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 const SERVICES: u64 = 3;
 /// Most dumps that the machine keeps.
@@ -29,7 +31,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(hears: Hears, is_faulty: bool) -> Scene {
+    fn new(hears: Hears, is_faulty: bool) -> Scene {
         let (dumps, built) = (BTreeSet::new(), BTreeSet::new());
         Scene { hears, is_faulty, coming: Vec::new(), window: None, dumps, built, last: 0 }
     }
@@ -53,21 +55,14 @@ impl Scene {
         });
     }
 
-    fn packet(&self, port: u16, dice: &mut Dice) -> Vec<Event> {
+    fn packet(port: u16, dice: &mut Dice) -> Vec<Event> {
         let mut events = Vec::new();
         let line = LineAddr(dice.below(1 << 32));
-        if self.hears.packets {
-            events.push(Event::Received { first: line, lines: 1 + dice.below(24) as u16 });
-        }
+        events.push(Event::Received { first: line, lines: 1 + dice.below(24) as u16 });
         events.push(Event::Arrived { port });
-        if self.hears.misses {
-            let missed = |n| Event::Missed {
-                line: LineAddr(line.0 + n),
-                site: dice.below(8),
-                is_code: n < 3,
-            };
-            events.extend((0..6).map(missed));
-        }
+        let missed =
+            |n| Event::Missed { line: LineAddr(line.0 + n), site: dice.below(8), is_code: n < 3 };
+        events.extend((0..6).map(missed));
         events
     }
 
@@ -133,6 +128,26 @@ impl Scene {
 impl super::Scene for Scene {
     type Policy = PreheatPolicy;
 
+    fn set(
+        choice: &Choice,
+        _machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, PreheatPolicy), StudyError> {
+        let Make::Preheat(preheating) = choice.technique().make else {
+            return Err(no_laws(choice));
+        };
+        Ok((Scene::new(preheating.hears, is_faulty), (preheating.build)(choice)))
+    }
+
+    fn tells(&self, event: &Event) -> bool {
+        match event {
+            Event::Missed { .. } => self.hears.misses,
+            Event::Received { .. } => self.hears.packets,
+            Event::Closed { .. } => self.hears.restarts,
+            _ => true,
+        }
+    }
+
     fn due(&self) -> Time {
         self.coming.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
     }
@@ -151,7 +166,7 @@ impl super::Scene for Scene {
                 Event::Arrived { port } => {
                     let idle = now + dice.time(LONGEST);
                     self.coming.push((idle, Event::Idle));
-                    return self.packet(port, dice);
+                    return Scene::packet(port, dice);
                 }
                 _ => {}
             }
@@ -161,7 +176,7 @@ impl super::Scene for Scene {
         if dice.comes(0.1) {
             return vec![Event::Lost];
         }
-        if self.hears.restarts && dice.comes(0.05) {
+        if dice.comes(0.05) {
             return vec![Event::Closed { port: service }];
         }
         let due = now + dice.time(LONGEST);

@@ -2,9 +2,11 @@
 
 use halfwink_policy::scaling::{Action, Event, Rest, Scaling, ScalingPolicy};
 use halfwink_techniques::router::Model;
+use halfwink_techniques::Choice;
 use halfwink_units::Time;
 
-use super::{Broken, Dice, Law};
+use super::{Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 pub(super) struct Scene {
     /// The cores that take part.
@@ -16,7 +18,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(model: &Model, policy: ScalingPolicy, is_faulty: bool) -> Scene {
+    fn new(model: &Model, policy: &ScalingPolicy, is_faulty: bool) -> Scene {
         let cores = model.spec().cores.count;
         Scene {
             awake: vec![true; cores.into()],
@@ -36,6 +38,26 @@ impl Scene {
 
 impl super::Scene for Scene {
     type Policy = ScalingPolicy;
+
+    fn set(
+        choice: &Choice,
+        machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, ScalingPolicy), StudyError> {
+        let policy = choice.scaling(machines.router)?;
+        Ok((Scene::new(machines.router, &policy, is_faulty), policy))
+    }
+
+    fn tells(&self, event: &Event) -> bool {
+        match *event {
+            Event::Poll { core, .. } => self.hears[usize::from(core)],
+            _ => true,
+        }
+    }
+
+    fn covers(&self, other: &Scene) -> bool {
+        self.hears.iter().zip(&other.hears).all(|(mine, others)| *mine || !others)
+    }
 
     fn due(&self) -> Time {
         Time::NEVER

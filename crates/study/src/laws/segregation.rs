@@ -1,12 +1,14 @@
 //! Laws of segregation: a cache of sixteen ways whose counters are looked at when its policy asks.
 
 use halfwink_policy::segregation::{Action, Event, Sample, SegregationPolicy, Span, Utility};
+use halfwink_techniques::{Choice, Gating, Make};
 use halfwink_units::Time;
 
-use super::{Broken, Dice, Law};
+use super::{no_laws, Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 /// Ways of the cache.
-pub(super) const WAYS: u8 = 16;
+const WAYS: u8 = 16;
 
 pub(super) struct Scene {
     has_monitors: bool,
@@ -17,10 +19,6 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(has_monitors: bool, is_faulty: bool) -> Scene {
-        Scene { has_monitors, has_begun: false, after: None, is_faulty }
-    }
-
     /// Counters of a span, which may end late. Under faults nothing may have run in it.
     fn sample(&self, span: Span, dice: &mut Dice) -> Sample {
         let late = |count: u64, dice: &mut Dice| count.saturating_add(dice.below(1000));
@@ -46,6 +44,23 @@ impl Scene {
 
 impl super::Scene for Scene {
     type Policy = SegregationPolicy;
+
+    fn set(
+        choice: &Choice,
+        _machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, SegregationPolicy), StudyError> {
+        let Make::Gating(Gating { segregation: Some(ruling), .. }) = choice.technique().make else {
+            return Err(no_laws(choice));
+        };
+        let has_monitors = ruling.monitors;
+        let scene = Scene { has_monitors, has_begun: false, after: None, is_faulty };
+        Ok((scene, (ruling.build)(choice, WAYS)))
+    }
+
+    fn covers(&self, other: &Scene) -> bool {
+        self.has_monitors || !other.has_monitors
+    }
 
     fn due(&self) -> Time {
         Time::NEVER

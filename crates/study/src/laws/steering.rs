@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
 use halfwink_techniques::server::Model;
+use halfwink_techniques::Choice;
 use halfwink_units::Time;
 
-use super::{Broken, Dice, Law};
+use super::{Broken, Dice, Law, Machines};
+use crate::error::StudyError;
 
 #[derive(Clone, Debug, Default)]
 struct Machine {
@@ -30,7 +32,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(model: &Model, is_faulty: bool) -> Scene {
+    fn new(model: &Model, is_faulty: bool) -> Scene {
         let [small, big] = Side::BOTH.map(|side| &model.set().machines()[side.index()]);
         Scene {
             machines: Default::default(),
@@ -73,6 +75,15 @@ impl Scene {
 
 impl super::Scene for Scene {
     type Policy = SteeringPolicy;
+
+    fn set(
+        choice: &Choice,
+        machines: &Machines,
+        is_faulty: bool,
+    ) -> Result<(Scene, SteeringPolicy), StudyError> {
+        let policy = choice.steering(machines.server, machines.service)?;
+        Ok((Scene::new(machines.server, is_faulty), policy))
+    }
 
     fn due(&self) -> Time {
         self.turns().map(|(at, _)| at).min().unwrap_or(Time::NEVER)

@@ -1,5 +1,5 @@
 /* @NAME@ in C: each host sends to every other one in turn, for `day_us` at a time. `make c` builds
-   it, with clang alone. */
+   it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"circuits\", \"title\": \"turns of one length\"," \

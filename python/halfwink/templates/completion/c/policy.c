@@ -1,5 +1,5 @@
 /* @NAME@ in C: an I/O is completed where it was issued if the CPU that hears of it has `waiting`
-   more. `make c` builds it, with clang alone. */
+   more. `make c` builds it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"completion\", \"title\": \"back to the issuer, if many I/Os wait\"," \

@@ -1,5 +1,5 @@
 /* @NAME@ in C: gates a halted core once it has been idle for `after_us` microseconds.
-   `make c` builds it, with clang alone. */
+   `make c` builds it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"gating\", \"title\": \"gates a halted core after a fixed time\"," \

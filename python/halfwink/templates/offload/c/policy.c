@@ -1,5 +1,5 @@
 /* @NAME@ in C: system calls whose mean run is longer than `threshold` instructions move. `make c`
-   builds it, with clang alone. */
+   builds it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"offload\", \"title\": \"moves the system calls whose mean run is long\"," \

@@ -1,5 +1,5 @@
 /* @NAME@ in C: a core that finds nothing asks its queue `polls` times more, then halts.
-   `make c` builds it, with clang alone. */
+   `make c` builds it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"scaling\", \"title\": \"some empty polls, then a halt in C1\"," \

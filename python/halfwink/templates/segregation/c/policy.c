@@ -1,5 +1,5 @@
 /* @NAME@ in C: the kernel has ways by its share of the reads of the cache, `least` at least.
-   `make c` builds it, with clang alone. */
+   `make c` builds it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"segregation\", \"title\": \"ways by the share of the reads\"," \

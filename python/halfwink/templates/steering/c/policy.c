@@ -1,5 +1,5 @@
 /* @NAME@ in C: the big machine serves what comes while the small one has `threshold` requests, and
-   sleeps otherwise. `make c` builds it, with clang alone. */
+   sleeps otherwise. `make c` builds it, with clang and lld. */
 
 #define ABOUT \
     "{\"family\": \"steering\", \"title\": \"the big machine from a threshold on\"," \
