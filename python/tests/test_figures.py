@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, cycle
+from functools import lru_cache
+from itertools import combinations, product
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +15,23 @@ import polars as pl
 import pytest
 from browser import probed
 from colour_vision import colour_alone
+from drawn_results import ALONG, FEW, along, issued, paired, saved, saved_of_many, spread, two
 from test_tradeoff_chart import crowded
 from test_verdict import results
 
 from halfwink import HalfwinkError
 from halfwink.cli.main import build, commands
+from halfwink.models.circuits import Schedule, fabric
 from halfwink.models.segregation import SegregationSweep
 from halfwink.report.charts import axis_title, savings, study_plot
 from halfwink.report.figures import (
-    BARS,
+    OWN_BARS,
     POINTS,
     STYLES,
     WIDTHS,
     Figure,
     figure_of,
+    of_chart,
     save_figure,
     scene,
     specification,
@@ -40,24 +46,32 @@ LETTER = 0.5
 #: Points by which letters may touch: half a line is descenders and leading.
 TOUCH = 0.25
 
-FEW = {"always-on": (626.9, 33.7), "hybrid": (497.5, 43.8), "hal": (493.7, 158.3)}
+#: A plot of a study.
+PLOT = {"title": "waits", "x": "latency_p99_us", "y": "energy_j", "color": "technique"}
 
 
-def spread() -> Any:
-    return results("server", FEW, workload="count")
+def of_study(mark: str, panel: str | None) -> Figure:
+    found = results("server", LONG, workload="chat", load_pct=0.1)
+    return figure_of(found, [PLOT | {"mark": mark, "panel": panel}])
 
 
-def two() -> Any:
-    found = spread()
-    tables = {
-        name: pl.concat([table, table.with_columns(workload=pl.lit("other"))])
-        for name, table in found.tables.items()
-    }
-    return replace(found, tables=tables)
+def scheduled() -> Figure:
+    hosts, days = 12, range(1, 10)
+    circuits = [" ".join(f"{s}>{(s + day) % hosts}" for s in range(hosts)) for day in days]
+    week = pl.DataFrame({"slot": days, "day_us": [95.0] * len(days), "circuits": circuits})
+    facts = {"hosts": 12.0, "slots": 9.0, "days_us": 855.0, "week_us": 900.0, "duty_pct": 95.0}
+    found = Schedule(week, pl.DataFrame(list(facts.items()), ["name", "value"], orient="row"))
+    return Figure(lambda size, _font, _columns: found.drawn(size), found.answer())
+
+
+def read_lines(graph: dict[str, Any]) -> set[str]:
+    """Every text, those of several lines as one."""
+    return {text for kind, text, _ in marks(graph) if kind == "text"}
 
 
 def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
-    """Every text and every point that is seen: kind, text, and box in points from the corner."""
+    """Every text, every point that is seen and every ring: kind, text, and box in points from the
+    corner. Texts of several lines are one."""
     found: list[tuple[str, str, Box]] = []
 
     def walk(part: dict[str, Any], x: float, y: float) -> None:
@@ -67,11 +81,14 @@ def marks(graph: dict[str, Any]) -> list[tuple[str, str, Box]]:
             if kind == "group" or "items" in item:
                 walk(item, at_x, at_y)
             elif kind == "text" and item.get("text") and item.get("opacity", 1) > 0:
-                found.append(("text", str(item["text"]), text_box(item, at_x, at_y)))
-            elif kind == "symbol" and item.get("opacity", 1) > 0 and item.get("fill"):
+                lines = item["text"] if isinstance(item["text"], list) else [item["text"]]
+                found.append(("text", "".join(map(str, lines)), text_box(item, at_x, at_y)))
+            elif kind == "symbol" and item.get("opacity", 1) > 0:
                 half = item.get("size", 64) ** 0.5 / 2
                 box = (at_x - half, at_y - half, at_x + half, at_y + half)
-                found.append((part.get("role", ""), "", box))
+                is_filled = item.get("fill") not in (None, "transparent")
+                role = part.get("role", "")
+                found.append((role if is_filled or role != "mark" else "ring", "", box))
 
     def text_box(item: dict[str, Any], x: float, y: float) -> Box:
         size = item.get("fontSize", 11)
@@ -100,37 +117,126 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 def faults(graph: dict[str, Any]) -> list[str]:
-    """What is wrong with a picture: labels that overlap, marks outside, no points."""
+    """What is wrong with a picture: labels over labels, points or rings, marks outside, texts cut
+    off, no points, bars or lines."""
     found = marks(graph)
     texts = [(text, box) for kind, text, box in found if kind == "text"]
-    points = [box for kind, _, box in found if kind == "mark"]
+    points = [(kind, box) for kind, _, box in found if kind in ("mark", "ring")]
     wrong = [
         f"`{one}` over `{other}`"
         for (one, a), (other, b) in combinations(texts, 2)
         if overlap(a, b)
     ]
+    named = {"mark": "a point", "ring": "a ring"}
+    wrong += [
+        f"`{text}` over {named[kind]}" for text, a in texts for kind, b in points if overlap(a, b)
+    ]
     slack = 4.0
-    for name, box in [*texts, *(("a point", box) for box in points)]:
+    for name, box in [*texts, *(("a point", box) for _, box in points)]:
         is_inside = box[0] >= -slack and box[1] >= -slack
         is_inside &= box[2] <= graph["width"] + slack and box[3] <= graph["height"] + slack
         wrong += [] if is_inside else [f"`{name}` outside"]
-    return wrong + ([] if points else ["no points"])
+    wrong += [f"`{text}` cut off" for text, _ in texts if text.endswith("\N{HORIZONTAL ELLIPSIS}")]
+    return wrong + ([] if shapes(graph) else ["nothing drawn"])
 
 
-#: Figures, styles and widths: one figure has all styles and widths, the others share them.
-DRAWN = [
-    *((crowded, style, width) for style in STYLES for width in WIDTHS),
-    *((spread, style, width) for style, width in zip(STYLES, cycle(WIDTHS), strict=False)),
-    *((two, style, width) for style, width in zip(STYLES, cycle(reversed(WIDTHS)), strict=False)),
-]
+def shapes(part: dict[str, Any]) -> int:
+    """How many points, bars and lines of data are drawn."""
+    graph = part.get("scenegraph", part)
+    own = 0
+    if graph.get("role") == "mark" and graph.get("marktype") in ("symbol", "rect", "line"):
+        own = sum(item.get("opacity", 1) > 0 for item in graph.get("items", ()))
+    return own + sum(shapes(inner) for item in graph.get("items", ()) for inner in nested(item))
 
 
-@pytest.mark.parametrize(("made", "style", "width"), DRAWN)
-def test_a_figure_has_its_width_and_no_label_over_another(made: Any, style: str, width: str):
-    wide = WIDTHS[width]
-    graph = scene(specification(figure_of(made()), STYLES[style], wide))
-    assert abs(graph["width"] - wide * POINTS) <= 1.5
+def nested(item: dict[str, Any]) -> list[dict[str, Any]]:
+    return [inner for inner in item.get("items", ()) if isinstance(inner, dict)]
+
+
+#: Every kind of figure.
+KINDS: dict[str, Callable[[], Figure]] = {
+    "tradeoff": lambda: figure_of(crowded()),
+    "tradeoff of few": lambda: figure_of(paired(spread(), "energy_saving_pct")),
+    "tradeoff of two workloads": lambda: figure_of(two()),
+    "along the load": lambda: figure_of(along()),
+    "along the load of two services": lambda: figure_of(along("nginx", "memcached")),
+    "savings": lambda: figure_of(saved()),
+    "savings of many": lambda: figure_of(saved_of_many()),
+    "by issuers": lambda: figure_of(issued()),
+    "study, points": lambda: of_study("point", "load_pct"),
+    "study, lines": lambda: of_study("line", None),
+    "segregation": lambda: of_chart(split(), "splits."),
+    "circuits": lambda: of_chart(fabric().chart(), "savings."),
+    "schedule": scheduled,
+}
+#: Those with a winner.
+WON = [name for name in KINDS if name.startswith(("tradeoff", "along", "savings"))]
+DRAWN = [(name, *at) for name in KINDS for at in product(("paper", "talk"), WIDTHS)]
+
+
+@lru_cache
+def graph_of(name: str, style: str, width: str) -> dict[str, Any]:
+    return scene(specification(KINDS[name](), STYLES[style], WIDTHS[width]))
+
+
+@pytest.mark.parametrize(("name", "style", "width"), DRAWN)
+def test_a_figure_has_its_width_and_no_label_over_another(name: str, style: str, width: str):
+    graph = graph_of(name, style, width)
+    # A tenth of a millimetre.
+    assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 0.1 * POINTS
     assert faults(graph) == []
+    said = [text for kind, text, _ in marks(graph) if kind == "text" and "winner" in text]
+    assert bool(said) == (name in WON)
+
+
+def test_the_dark_style_differs_from_paper_in_colours_alone():
+    """So that every figure of that style has its places, too."""
+    colours = {name: getattr(STYLES["paper"], name) for name in ("background", "ink", "grid")}
+    assert replace(STYLES["dark"], **colours) == STYLES["paper"]
+    spec = str(specification(figure_of(along()), STYLES["dark"], WIDTHS["page"]))
+    # Points beside the front are as the page is.
+    assert "'white'" not in spec
+    assert STYLES["dark"].background in spec
+
+
+@pytest.mark.parametrize("name", WON)
+def test_a_caption_names_winner_and_bars(name: str):
+    caption = KINDS[name]().caption
+    assert "winner" in caption.lower()
+    has_pairs = name not in ("tradeoff", "tradeoff of two workloads")
+    assert ("Bars: paired 95 % intervals of the difference from " in caption) == has_pairs
+
+
+def test_paired_bars_end_where_the_table_says():
+    """A saving of 26.70 % (25.70 to 27.70): the bar ends at those shares of the baseline's."""
+    spec = specification(figure_of(along()), STYLES["paper"], WIDTHS["page"])
+    rows = [row for table in spec["datasets"].values() for row in table]
+    at = {"technique": "teo+packing", "load_pct": 10.0}
+    found = next(row for row in rows if at.items() <= row.items() and "energy_bar_low" in row)
+    base, ours = ALONG["menu"][0][0], ALONG["teo+packing"][0][0]
+    saving = 100 * (base - ours) / base
+    ends = [base * (1 - (saving + way) / 100) for way in (1, -1)]
+    assert [found["energy_bar_low"], found["energy_bar_high"]] == pytest.approx(ends)
+    of_base = [row for row in rows if row["technique"] == "menu" and "energy_bar_low" in row]
+    assert {row["energy_bar_low"] for row in of_base} == {None}
+
+
+@pytest.mark.parametrize(("style", "share"), [("paper", 0.85), ("talk", 0.7)])
+def test_axes_use_their_space_and_have_plain_numbers(style: str, share: float):
+    spec = specification(figure_of(along()), STYLES[style], WIDTHS["column"])
+    trade = spec["vconcat"][0]["layer"][0]["encoding"]
+    for axis, values in (("x", [p99 for at in ALONG.values() for _, p99 in at]),):
+        low, high = trade[axis]["scale"]["domain"]
+        assert trade[axis]["scale"]["nice"] is False
+        # Between the least and the most.
+        assert log(max(values) / min(values)) > share * log(high / low)
+        ticks = trade[axis]["axis"]["values"]
+        assert len(ticks) >= 3
+        assert min(ticks) < 100 < max(ticks)
+    slow = results("racks", {name: (j, 1000 * us) for name, (j, us) in FEW.items()})
+    texts = read_lines(scene(specification(figure_of(slow), STYLES[style], WIDTHS["page"])))
+    assert "99th percentile of latency (ms), modelled" in texts
+    assert not [text for text in texts if re.search(r"\de[+\d]|\d{5}|\d k", text)]
 
 
 #: Watts and microseconds of techniques whose names are long.
@@ -149,7 +255,7 @@ def test_a_plot_of_long_waits_has_seconds_and_whole_names(width: str):
     found = results("server", LONG, workload="chat", load_pct=0.1)
     graph = scene(specification(figure_of(found, [plot]), STYLES["paper"], WIDTHS[width]))
     assert abs(graph["width"] - WIDTHS[width] * POINTS) <= 1.5
-    texts = {text for kind, text, _ in marks(graph) if kind == "text"}
+    texts = read_lines(graph)
     assert texts >= {"latency p99 (s)", "energy (J)", "load (%) 0.1", "800", *LONG}
     assert faults(graph) == []
 
@@ -174,13 +280,20 @@ def test_faults_of_a_picture_are_found():
 
     assert faults(graph) == []
     # Only labels stand beside their place.
-    one, two, *_ = sorted((t for t in texts(graph) if t.get("dx")), key=lambda t: t["text"])
+    one, two, *_ = sorted((t for t in texts(graph) if t.get("dx")), key=lambda t: str(t["text"]))
     before = dict(one)
     one.update({key: two.get(key, 0) for key in ("x", "y", "dx", "dy", "align", "baseline")})
     assert [fault for fault in faults(graph) if " over " in fault]
     one.update(before | {"x": 5000})
     assert f"`{one['text']}` outside" in faults(graph)
-    assert "no points" in faults({**graph, "scenegraph": {"items": [], "marktype": "group"}})
+    assert "nothing drawn" in faults({**graph, "scenegraph": {"items": [], "marktype": "group"}})
+    # The name of the winner, moved onto its ring, and one that was cut.
+    one.update(before | {"text": "longer than its li\N{HORIZONTAL ELLIPSIS}"})
+    assert f"`{one['text']}` cut off" in faults(graph)
+    one.update(before)
+    winner = next(t for t in texts(graph) if "(winner)" in str(t["text"]) and t.get("dx"))
+    winner.update(dx=0, dy=0)
+    assert f"`{winner['text']}` over a ring" in faults(graph)
 
 
 def test_the_caption_says_what_is_drawn_and_names_what_is_not():
@@ -334,12 +447,13 @@ def test_throughput_by_issuers_is_one_panel():
 
 def test_a_caption_names_bars_only_where_the_chart_has_them():
     limits = {"latency_p99_low_us": 30.0, "latency_p99_high_us": 200.0}
-    assert BARS in figure_of(results("server", FEW, workload="count", **limits)).caption
+    caption = figure_of(results("server", FEW, workload="count", **limits)).caption
+    assert f"Bars: {OWN_BARS}." in caption
     chip = results("chip", FEW, **limits)
     no_waits = chip.runs.with_columns(latency_p99_us=pl.lit(None, pl.Float64))
     caption = figure_of(replace(chip, tables=chip.tables | {"run": no_waits})).caption
     assert caption.startswith("Energy saved against slowdown")
-    assert BARS not in caption
+    assert "ars: " not in caption
 
 
 def test_what_cannot_be_drawn_is_said_before_anything_is_played(tmp_path: Path, halfwink: Any):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import exp, log
 from typing import TYPE_CHECKING
 
 import altair as alt
 import polars as pl
 
 from halfwink.advice.composition_search import USUAL
+from halfwink.report.chart_axes import Axis, numbered, time_unit
 from halfwink.report.figures import Figure, modelled
 from halfwink.report.labels import COLOUR, FONT
 from halfwink.report.palette import DASHES, SHAPES, TECHNIQUES
-from halfwink.report.tradeoff_chart import FAR, FREE, LATENCY, LEAST_SPAN, RATIO
+from halfwink.report.tradeoff_chart import FAR, FREE, LATENCY, LEAST_SPAN
 from halfwink.results.summary import has_assumed
 from halfwink.results.wording import duration
 
@@ -42,45 +41,6 @@ OTHERS = {need: (TECHNIQUES[0], SHAPES[n]) for n, need in enumerate(WITH)}
 EDGE = 0.25
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """An axis whose ends leave room for the marks there.
-
-    Attributes:
-        low, high: ends of its domain.
-        length: length in pixels.
-        is_log: true on a logarithmic axis.
-    """
-
-    low: float
-    high: float
-    length: int
-    is_log: bool
-
-    @staticmethod
-    def over(values: list[float], length: int, least: float, free: float) -> _Axis:
-        """Returns the axis of values: so many pixels are free at its ends, and values that differ
-        by less than a share are not drawn as if that mattered."""
-        low, high = min(values) * (1 - least), max(values) * (1 + least)
-        is_log = low > 0 and high / low > RATIO
-        ends = (log(low), log(high)) if is_log else (low, high)
-        more = (ends[1] - ends[0]) * free / (length - 2 * free)
-        low, high = ends[0] - more, ends[1] + more
-        return _Axis(exp(low) if is_log else low, exp(high) if is_log else high, length, is_log)
-
-    def pixel(self, value: float) -> float:
-        """Returns the distance of a value from the axis' lower end, in pixels."""
-        low, high, at = self.low, self.high, value
-        if self.is_log:
-            low, high, at = log(low), log(high), log(value)
-        return self.length * (at - low) / (high - low)
-
-    def scale(self) -> alt.Scale:
-        return alt.Scale(
-            type="log" if self.is_log else "linear", domain=[self.low, self.high], nice=False
-        )
-
-
 def compositions(
     found: Advice, size: tuple[int, int] = SCREEN, font: float = FONT
 ) -> alt.LayerChart:
@@ -95,13 +55,14 @@ def compositions(
     rows, _ = _near_and_far(found)
     goal = [] if found.goal_us is None else [found.goal_us]
     unit = font / FONT
-    across = _Axis.over([*rows[LATENCY], *goal], size[0], LEAST_SPAN["x"], FREE * unit)
-    up = _Axis.over(rows[POWER].to_list(), size[1], LEAST_SPAN["y"], FREE * unit)
+    across = Axis.over([*rows[LATENCY], *goal], size[0], LEAST_SPAN["x"], FREE * unit)
+    up = Axis.over(rows[POWER].to_list(), size[1], LEAST_SPAN["y"], FREE * unit)
+    factor, time = time_unit(across.high)
     x = alt.X(
         f"{LATENCY}:Q",
-        title="99th percentile of latency (us), modelled",
+        title=f"99th percentile of latency ({time}), modelled",
         scale=across.scale(),
-        axis=alt.Axis(tickCount=size[0] // 25, format="~s" if across.is_log else "~r"),
+        axis=numbered(across.ticks(4 * font), factor),
     )
     y = alt.Y(f"{POWER}:Q", title=_power_title(found), scale=up.scale(), axis=alt.Axis(tickCount=5))
     looks = {f"{role}: {name}": MARKS[role] for name, role in _roles(found).items()}
@@ -212,7 +173,7 @@ def _power_title(found: Advice) -> str:
     return "power of a server (W), modelled"
 
 
-def _goal_line(goal_us: float | None, x: alt.X, across: _Axis) -> list[alt.Chart]:
+def _goal_line(goal_us: float | None, x: alt.X, across: Axis) -> list[alt.Chart]:
     """The goal as a dashed line, with its name above the panel, where no point stands."""
     if goal_us is None:
         return []

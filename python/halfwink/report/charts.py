@@ -10,8 +10,10 @@ import altair as alt
 import polars as pl
 
 from halfwink.errors import HalfwinkError
-from halfwink.report.labels import hover
+from halfwink.report.chart_axes import Axis, numbered
+from halfwink.report.labels import COLOUR, FONT, hover, labels, marks
 from halfwink.report.palette import (
+    DASHED,
     DASHES,
     MANY_PARTS,
     PARTS,
@@ -37,9 +39,8 @@ ENERGY_GROUPS: dict[str, str] = dict(
 )
 
 
-#: Most slowdowns are hundredths of a per cent, some are whole ones: linear about zero, then not.
-SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False, padding=14)
-AXIS = alt.Axis(tickCount=6)
+#: Pixels of the chart of savings, pixels that are free around its points, and points with names.
+SAVINGS, FREE, NAMED = (560, 340), 16, 24
 #: Bars of so many runs can be told apart; the table has all.
 PANELS = 24
 #: A heading of several lines.
@@ -83,8 +84,19 @@ def colour_scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
     return alt.Scale(domain=names, range=[colours[name] for name in names])
 
 
-def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
-    """Saving against slowdown: a point per technique and workload. Of cores, where told apart."""
+def savings(
+    results: Results, size: tuple[int, int] | None = None, font: float = FONT
+) -> alt.LayerChart | alt.FacetChart:
+    """Saving against slowdown: a point per technique and workload. Of cores, where told apart.
+
+    The winner of the verdict has a ring. Of one workload all techniques are named, of several the
+    winners, where there is room; bars are paired 95 % intervals of the difference.
+
+    Args:
+        results: runs of any world.
+        size: width and height, in pixels.
+        font: size of the labels' font, in pixels.
+    """
     runs = results.runs.filter(pl.col("technique") != results.baseline)
     has_cores = "core_energy_saving_pct" in runs.columns
     at_rate = not has_cores and is_shown(runs, "equal_rate_saving_pct")
@@ -99,15 +111,27 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
     columns = [name for name in columns if name in runs.columns]
     title = "core energy saved (%), modelled" if has_cores else "energy saved (%), modelled"
     title = "energy saved at the baseline's rate (%), modelled" if at_rate else title
-    base = alt.Chart(runs.select(columns)).encode(
+    won = results.verdict().winners.select(*KEYS, "technique", is_winner=True)
+    runs = runs.join(
+        won, on=[*KEYS, "technique"], how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(pl.col("is_winner").fill_null(value=False))
+    width, height = size or SAVINGS
+    unit = font / FONT
+    known = runs.drop_nulls(["slowdown_pct", saving])
+    shown = [saving, low, high] if has_interval else [saving]
+    reach = [value for name in shown for value in known[name].drop_nulls()]
+    # The least and the most saving keep off the frame. Most slowdowns are hundredths of a per cent,
+    # some are whole ones.
+    up = Axis.over([0.0, *reach], height, 0.0, FREE * unit, "linear")
+    across = Axis.over([0.0, *known["slowdown_pct"]], width, 0.0, FREE * unit, "symlog")
+    base = alt.Chart(runs.select(*columns, "is_winner")).encode(
         x=alt.X(
             "slowdown_pct:Q",
             title="slowdown (%), modelled; linear about zero, then logarithmic",
-            scale=SLOWDOWN,
-            axis=AXIS,
+            scale=across.scale(),
+            axis=numbered(across.ticks(2.5 * font)),
         ),
-        # The least and the most saving keep off the frame.
-        y=alt.Y(f"{saving}:Q", title=title, scale=alt.Scale(nice=False, padding=14)),
+        y=alt.Y(f"{saving}:Q", title=title, scale=up.scale(), axis=numbered(up.ticks(3 * font))),
         color=alt.Color(
             "technique:N", scale=technique_scale(results, baseline=False), title="technique"
         ),
@@ -121,7 +145,8 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
         zero,
         points.encode(shape=technique_shape(results, baseline=False)),
     ]
-    if runs["workload"].n_unique() > 1:
+    is_alone = runs["workload"].n_unique() == 1
+    if not is_alone:
         shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
         layers[1] = points.encode(shape=shape)
         # What belongs to one workload, from the least slowdown to the most.
@@ -131,10 +156,31 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
             order=alt.Order("slowdown_pct:Q"),
         )
         layers.insert(1, path)
+    ring = base.mark_point(size=240, filled=False, strokeWidth=1.5, shape="circle", opacity=1)
+    layers.append(ring.encode(color=alt.ColorValue(COLOUR)).transform_filter("datum.is_winner"))
     if has_interval:
-        # 95 % intervals of the difference.
-        layers.append(base.mark_rule().encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q")))
-    return alt.layer(*layers).properties(width=560, height=340)
+        # 95 % intervals of the difference, over points that may be larger.
+        bars = base.mark_rule(strokeWidth=1).encode(color=alt.ColorValue(COLOUR))
+        layers.append(bars.encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q")))
+    rows = known.sort("is_winner", descending=True, maintain_order=True)
+    places = [
+        (across.pixel(x) / unit, (height - up.pixel(y)) / unit)
+        for x, y in rows.select("slowdown_pct", saving).iter_rows()
+    ]
+    names = [
+        f"{name} (winner)" if has_won else name if is_alone else None
+        for name, has_won in rows.select("technique", "is_winner").iter_rows()
+    ]
+    rings = {n: "winner" for n, has_won in enumerate(rows["is_winner"]) if has_won}
+    room = round(width / unit), round(height / unit)
+    at_zero = (height - up.pixel(0.0)) / unit
+    found = labels(places, names, room, NAMED, [[(0.0, at_zero), (room[0], at_zero)]], rings)
+    data = [rows.row(it.point, named=True) | {"names": it.names, "side": it.side} for it in found]
+    if data:
+        named = pl.DataFrame(data).select("slowdown_pct", saving, "names", "side")
+        over = alt.Chart(named).encode(x=alt.X("slowdown_pct:Q"), y=alt.Y(f"{saving}:Q"))
+        layers += marks(over, font, named["side"].unique().sort())
+    return alt.layer(*layers).properties(width=width, height=height)
 
 
 def energy_stack(results: Results) -> alt.FacetChart:
@@ -257,7 +303,8 @@ def by_issuers(results: Results) -> alt.LayerChart | alt.FacetChart:
             x=alt.X("issuers:Q", title="CPUs that issue"),
             y=alt.Y("iops:Q", title="I/Os a second (modelled)"),
             color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
-            strokeDash=technique_dash(results),
+            # The legend has the shapes.
+            strokeDash=technique_dash(results).legend(None),
             shape=technique_shape(results),
             detail=[alt.Detail("machine:N"), alt.Detail("set:N")],
             tooltip=hover(*KEYS, "technique", *columns),
@@ -350,6 +397,8 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
         # A line for each value, in the order of the values.
         colour = alt.Color(channel(plot["color"], "O"), scale=scale)
         title = axis_title(plot["color"])
+        if plot["mark"] == "line":
+            colour = colour.legend(**DASHED)
         encoded = encoded.encode(color=colour.title(title))
         mark = _beside_colour(results, plot, channel(plot["color"], "O"))
         encoded = encoded.encode(mark.title(title)) if mark else encoded

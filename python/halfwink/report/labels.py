@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil, hypot
 from typing import Any, Literal
 
@@ -17,8 +17,10 @@ FONT = 10
 #: Letters of a label, and pixels of the widest ones.
 LONG, WIDEST = 48, 340
 COLOUR = "#7d8796"
-#: Pixels around a point that no label covers.
-POINT = 5
+#: Pixels around a point that no label covers, and around one with a ring.
+POINT, RING = 5, 10
+#: End of the name of a side of a point with a ring, and how much farther from it a label stands.
+RINGED, BEYOND = " of the ring", 4
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 Across = Literal["left", "center", "right"]
@@ -50,6 +52,10 @@ class Label:
     names: str
     side: str
 
+    def box(self, point: Point) -> Box:
+        """Returns the pixels that the label covers beside its point."""
+        return _box(point, self.side, self.names)
+
 
 @dataclass
 class _Place:
@@ -57,6 +63,7 @@ class _Place:
 
     points: dict[int, Point] = field(default_factory=lambda: {})
     names: dict[str, None] = field(default_factory=lambda: {})
+    is_ringed: bool = False
 
     def text(self) -> str:
         names = list(self.names)
@@ -75,21 +82,23 @@ class _Place:
 
         return max(self.points, key=lambda n: along(self.points[n]))
 
-    def box(self, side: str) -> Box:
-        x, y = self.points[self.anchor(side)]
-        across, up = SIDES[side]
-        dx, dy = _offset(side)
-        width = LETTER * len(self.text())
-        left = x + dx - {"left": 0.0, "center": width / 2, "right": width}[across]
-        top = y + dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[up]
-        return left, top, left + width, top + LINE
+
+def _box(point: Point, side: str, text: str) -> Box:
+    x, y = point
+    across, up = SIDES[side.removesuffix(RINGED)]
+    dx, dy = _offset(side)
+    width = LETTER * len(text)
+    left = x + dx - {"left": 0.0, "center": width / 2, "right": width}[across]
+    top = y + dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[up]
+    return left, top, left + width, top + LINE
 
 
 def _offset(side: str) -> tuple[int, int]:
     """Pixels from a point to its label."""
-    across, up = SIDES[side]
-    dx = {"left": GAP, "center": 0, "right": -GAP}[across]
-    dy = {"top": GAP, "middle": 0, "bottom": -GAP}[up]
+    across, up = SIDES[side.removesuffix(RINGED)]
+    gap = GAP + BEYOND * side.endswith(RINGED)
+    dx = {"left": gap, "center": 0, "right": -gap}[across]
+    dy = {"top": gap, "middle": 0, "bottom": -gap}[up]
     # Beside a corner, half as far.
     return (dx, dy) if not (dx and dy) else (dx // 2, dy)
 
@@ -105,22 +114,29 @@ def pixels(values: Sequence[float], length: int, free: int, beyond: float = 0.0)
 
 def labels(
     points: Sequence[Point],
-    names: Iterable[str],
+    names: Iterable[str | None],
     size: tuple[int, int],
     most: int,
-    line: Sequence[Point] = (),
+    lines: Sequence[Sequence[Point]] = (),
+    rings: Mapping[int, str] | None = None,
+    boxes: Sequence[Box] = (),
 ) -> list[Label]:
     """Labels of points, none over another label, a point or a line.
 
     Args:
         points: positions in pixels from the chart's upper left corner.
-        names: names of the points.
+        names: names of the points; of those without one, labels only keep clear.
         size: width and height of the chart, in pixels.
         most: number of places above which there are no labels.
-        line: corners of a line.
+        lines: corners of lines.
+        rings: points with a ring, and the text beside them where the names have no room.
+        boxes: further parts of the chart that no label covers.
     """
+    rings = rings or {}
     places: list[_Place] = []
     for n, (point, name) in enumerate(zip(points, names, strict=True)):
+        if name is None:
+            continue
         for place in places:
             first = next(iter(place.points.values()))
             if all(abs(a - b) < NEAR for a, b in zip(point, first, strict=True)):
@@ -129,18 +145,24 @@ def labels(
             places.append(place := _Place())
         place.points[n] = point
         place.names[name] = None
+        place.is_ringed |= n in rings
     if len(places) > most:
         return []
-    taken = [(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in points]
-    taken += [(x, y, x, y) for one, two in pairwise(line) for x, y in _along(one, two)]
+    reach = [RING if n in rings else POINT for n in range(len(points))]
+    taken = [*boxes]
+    taken += [(x - r, y - r, x + r, y + r) for (x, y), r in zip(points, reach, strict=True)]
+    taken += [
+        (x, y, x, y) for line in lines for one, two in pairwise(line) for x, y in _along(one, two)
+    ]
     found: list[Label] = []
     for place in places:
-        for side in SIDES:
-            box = place.box(side)
+        short = [rings[n] for n in place.points if n in rings]
+        for text, side in product((place.text(), *short), SIDES):
+            box = _box(place.points[place.anchor(side)], side + RINGED * place.is_ringed, text)
             inside = box[0] >= 0 and box[1] >= 0 and box[2] <= size[0] and box[3] <= size[1]
             if inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
-                found.append(Label(place.anchor(side), place.text(), side))
+                found.append(Label(place.anchor(side), text, side + RINGED * place.is_ringed))
                 break
     return found
 
@@ -167,15 +189,29 @@ def hover(*columns: str) -> list[alt.Tooltip]:
     return [alt.Tooltip(column) for column in columns]
 
 
-def marks(base: alt.Chart, font: float = FONT) -> list[alt.Chart]:
+def marks(
+    base: alt.Chart,
+    font: float = FONT,
+    sides: Iterable[str] = tuple(SIDES),
+    color: alt.Color | alt.ColorValue | None = None,
+) -> list[alt.Chart]:
     """Layers that draw labels: of a chart that says where points are, and whose data has columns
-    ``names`` and ``side``. A smaller font stands nearer to its point."""
-    label: dict[str, Any] = {"text": alt.Text("names:N"), "color": alt.ColorValue(COLOUR)}
+    ``names`` and ``side``. A smaller font stands nearer to its point.
+
+    Args:
+        base: the chart.
+        font: size of the font, in pixels.
+        sides: which sides the data has.
+        color: colour of the labels, if they have one of their own.
+    """
+    shown = alt.ColorValue(COLOUR) if color is None else color
+    label: dict[str, Any] = {"text": alt.Text("names:N"), "color": shown}
     found: list[alt.Chart] = []
-    for side, (align, baseline) in SIDES.items():
+    for side in sides:
+        align, baseline = SIDES[side.removesuffix(RINGED)]
         dx, dy = (pixels * font / FONT for pixels in _offset(side))
         mark = base.mark_text(
-            align=align, baseline=baseline, dx=dx, dy=dy, fontSize=font, limit=WIDEST
+            align=align, baseline=baseline, dx=dx, dy=dy, fontSize=font, limit=WIDEST * font / FONT
         )
         found.append(mark.encode(**label).transform_filter(f"datum.side === '{side}'"))
     return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
-from math import log
 from typing import Any
 
 import altair as alt
 import polars as pl
 
+from halfwink.report.chart_axes import Axis, Kind, numbered, time_unit
 from halfwink.report.charts import technique_scale, technique_shape, workloads
-from halfwink.report.labels import COLOUR, FONT, hover, labels, marks, pixels
+from halfwink.report.labels import COLOUR, FONT, Point, hover, labels, marks
 from halfwink.results.relate import KEYS, ends
 from halfwink.results.results import Results
 from halfwink.results.sources import is_assumed
@@ -28,8 +28,10 @@ FREE = 16
 LABELLED = {ALONE: 16, BESIDE: 8}
 #: Points of which none has a name.
 MANY = 200
-#: From this ratio of the latencies on, their axis is logarithmic: else most points would be one.
-RATIO = 3.0
+#: Text beside a winner's ring that has no room for a name.
+WINNER = "winner"
+#: Columns of the ends of the energy's paired 95 % interval, in the unit of the chart.
+BARS = ("energy_bar_low", "energy_bar_high")
 #: A run is far out that takes so many times the median; the others would all be one point.
 FAR = 10.0
 PREFIXES = ((1e-6, 1e9, "n"), (1e-3, 1e6, "u"), (1.0, 1e3, "m"))
@@ -42,9 +44,10 @@ def tradeoff(
     for those far out. Where watts of a machine are assumed, energy is in per cent of the
     baseline's.
 
-    Bars are 95 % intervals, where they are known. The dashed line joins the Pareto front; the
-    winner of the verdict has a ring and is named. Runs at the same place share a label; one for
-    which there is no room beside all else is left to the legend, the front last.
+    Bars are 95 % intervals, where they are known: of energy the paired one of the difference from
+    the baseline, of latency the run's own. The dashed line joins the Pareto front; the winner of
+    the verdict has a ring and is named. Runs at the same place share a label; one for which there
+    is no room beside all else is left to the legend, the front last.
 
     Args:
         results: runs of any world.
@@ -54,22 +57,26 @@ def tradeoff(
     """
     runs, _ = _near_and_far(results)
     y, title, values = _energy_axis(runs)
-    runs = _ranked(results, runs.with_columns(values.alias(y)), y)
+    runs = paired_bars(_ranked(results, runs.with_columns(values.alias(y)), y), y)
     is_alone = runs["workload"].n_unique() == 1
     most = LABELLED[ALONE if is_alone or size is not None else BESIDE]
     width, height = size = size or (ALONE if is_alone else BESIDE)
-    is_log = _is_wide(runs)
-    found = _labels(runs, y, (size, font, most), is_log=is_log)
+    unit = font / FONT
+    across, up = _axes(runs, y, size, FREE * unit)
+    found = _labels(runs, y, (across, up), unit, most)
     runs = runs.join(found, on=[*KEYS, "technique"], how="left")
     shown = [*KEYS, "technique", y, "latency_mean_us", LATENCY]
     limits = [name for name in ends(LATENCY) if name in runs.columns]
-    scale = alt.Scale(zero=False, nice=False, padding=FREE)
+    is_log = any(axis.is_log for axis in across.values())
+    factor, time = time_unit(max(axis.high for axis in across.values()))
+    numbers = sorted({tick for axis in across.values() for tick in axis.ticks(4 * font)})
+    scale = alt.Scale(zero=False, nice=False, padding=FREE * unit)
     base = alt.Chart().encode(
         x=alt.X(
             f"{LATENCY}:Q",
-            title="99th percentile of latency (us), modelled",
-            scale=alt.Scale(type="log", nice=False, padding=FREE) if is_log else scale,
-            axis=alt.Axis(tickCount=max(3, width // 75), format="~s" if is_log else "~r"),
+            title=f"99th percentile of latency ({time}), modelled",
+            scale=alt.Scale(type="log", nice=False, padding=FREE * unit) if is_log else scale,
+            axis=numbered(numbers, factor),
         ),
         y=alt.Y(
             f"{y}:Q",
@@ -98,22 +105,62 @@ def tradeoff(
         # as zero: it would draw nothing at all.
         known = base.transform_filter(f"datum['{low}'] > 0 && datum['{high}'] > 0")
         layers.append(known.mark_rule().encode(x=alt.X(f"{low}:Q"), x2=alt.X2(f"{high}:Q")))
-    layers += marks(base, font)
+    if runs[BARS[0]].count() > 0:
+        layers.append(energy_bars(base))
+    layers += marks(base, font, runs["side"].drop_nulls().unique().sort())
     for ways in product((-1, 1), repeat=2):
-        across, up = (1 + way * LEAST_SPAN[axis] for way, axis in zip(ways, "xy", strict=True))
+        beside, over = (1 + way * LEAST_SPAN[axis] for way, axis in zip(ways, "xy", strict=True))
         room = base.transform_calculate(
-            across=f"{across} * datum.{LATENCY}", up=f"{up} * datum.{y}"
+            across=f"{beside} * datum.{LATENCY}", up=f"{over} * datum.{y}"
         ).mark_point(opacity=0)
         layers.append(
             room.encode(x=alt.X("across:Q"), y=alt.Y("up:Q"), tooltip=alt.TooltipValue(None))
         )
-    kept = [*shown, *limits, "names", "side", "on_front", "is_winner"]
+    kept = [*shown, *limits, *BARS, "names", "side", "on_front", "is_winner"]
     return (
         alt.layer(*layers, data=runs.select(kept))
         .properties(width=width, height=height)
         .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=columns)
         .resolve_scale(x="independent", y="independent")
     )
+
+
+def paired_bars(runs: pl.DataFrame, y: str) -> pl.DataFrame:
+    """The runs with :data:`BARS`: what a run would take at either end of its saving's paired 95 %
+    interval, in the unit of a column of energy. Null of the baseline, and where there is none."""
+    saving = "energy_saving_pct"
+    low, high = ends(saving)
+    if not {low, high} <= set(runs.columns):
+        return runs.with_columns(pl.lit(None, pl.Float64).alias(name) for name in BARS)
+    # The baseline's energy for the same work.
+    base = pl.col(y) / (1 - pl.col(saving) / 100)
+    is_known = (pl.col(high) > pl.col(low)) & (pl.col(saving) < 100)
+    return runs.with_columns(
+        pl.when(is_known).then(base * (1 - pl.col(end) / 100)).alias(name)
+        for name, end in zip(BARS, (high, low), strict=True)
+    )
+
+
+def energy_bars(base: alt.Chart) -> alt.Chart:
+    """Bars of runs that have :data:`BARS`. They stand over their points, which may be larger, in
+    the colour of text."""
+    low, high = BARS
+    bars = base.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=1)
+    return bars.encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"), color=alt.ColorValue(COLOUR))
+
+
+def front_and_winner(results: Results) -> str:
+    """A sentence that names the front and the winner of the only workload; empty of several."""
+    runs, _ = _near_and_far(results)
+    if runs["workload"].n_unique() != 1:
+        return ""
+    y, _, values = _energy_axis(runs)
+    ranked = _ranked(results, runs.with_columns(values.alias(y)), y)
+    front, won = (
+        ", ".join(ranked.filter(column).sort(LATENCY)["technique"].unique(maintain_order=True))
+        for column in ("on_front", "is_winner")
+    )
+    return f" On the front: {front}." + (f" The winner: {won}." if won else "")
 
 
 def _ranked(results: Results, runs: pl.DataFrame, y: str) -> pl.DataFrame:
@@ -137,16 +184,6 @@ def _ranked(results: Results, runs: pl.DataFrame, y: str) -> pl.DataFrame:
 
 def _rows(numbered: pl.DataFrame, of: pl.DataFrame) -> pl.Series:
     return numbered.join(of, on=of.columns, how="semi", nulls_equal=True)["row"]
-
-
-def _is_wide(runs: pl.DataFrame) -> bool:
-    """Returns whether latencies of a workload are so far apart that their axis is logarithmic."""
-    span = runs.group_by("workload").agg(
-        pl.col(LATENCY).min().alias("low"), pl.col(LATENCY).max().alias("high")
-    )
-    low = span["low"].min()
-    is_positive = isinstance(low, float) and low > 0
-    return is_positive and (span["high"] / span["low"] > RATIO).any()
 
 
 def far_out(results: Results) -> str:
@@ -186,43 +223,74 @@ def _near_and_far(results: Results) -> tuple[pl.DataFrame, pl.DataFrame]:
     return runs.filter(near), runs.filter(~near)
 
 
+def _axes(
+    runs: pl.DataFrame, y: str, size: tuple[int, int], free: float
+) -> tuple[dict[str, Axis], dict[str, Axis]]:
+    """Axes of latency and of energy, by workload. All of latency are logarithmic if one is."""
+    limits = [name for name in ends(LATENCY) if name in runs.columns]
+    groups = {
+        str(workload): group
+        for (workload,), group in runs.group_by(["workload"], maintain_order=True)
+    }
+
+    def over(columns: list[str], axis: str, kind: Kind | None) -> dict[str, Axis]:
+        length, least = (size[0], LEAST_SPAN["x"]) if axis == "x" else (size[1], LEAST_SPAN["y"])
+        found: dict[str, Axis] = {}
+        for workload, group in groups.items():
+            # The bars reach as far as they do; only the points have more room.
+            own = group[columns[0]].to_list()
+            others = [v for name in columns[1:] for v in group[name].drop_nulls() if v > 0]
+            values = [value * (1 + way * least) for value in own for way in (-1, 1)] + others
+            found[workload] = Axis.over(values, length, 0.0, free, kind)
+        return found
+
+    across = over([LATENCY, *limits], "x", None)
+    if any(axis.is_log for axis in across.values()):
+        is_positive = all(axis.low > 0 for axis in across.values())
+        across = over([LATENCY, *limits], "x", "log" if is_positive else "linear")
+    return across, over([y, *BARS], "y", "linear")
+
+
 def _labels(
-    runs: pl.DataFrame, y: str, room: tuple[tuple[int, int], float, int], *, is_log: bool
+    runs: pl.DataFrame,
+    y: str,
+    axes: tuple[dict[str, Axis], dict[str, Axis]],
+    unit: float,
+    most: int,
 ) -> pl.DataFrame:
     """``names`` of all techniques at a place, with one of them, and at which ``side`` of it there
-    is room for them: in a panel of some size, with a font of some size, for so many places."""
-    size, font, most = room
+    is room for them: on axes by workload, with a font of so many usual ones, for so many places."""
     columns = [*KEYS, "technique"]
-    # Labels are placed in the pixels of their usual font.
-    larger = FONT / font
-    across, up = (round(larger * length) for length in size)
+    limits = [name for name in ends(LATENCY) if name in runs.columns]
     rows: list[dict[str, str]] = []
-    for _, group in runs.group_by("workload", maintain_order=True):
+    for (workload,), group in runs.group_by(["workload"], maintain_order=True):
         if group.height > MANY:
             continue
         whose = group.select(columns).to_dicts()
-        xs = _pixels(group[LATENCY], (across, larger * FREE, LEAST_SPAN["x"]), is_log=is_log)
-        ys = _pixels(group[y], (up, larger * FREE, LEAST_SPAN["y"]), is_log=False)
-        points = [(x, up - over) for x, over in zip(xs, ys, strict=True)]
+        across, up = (axis[str(workload)] for axis in axes)
+
+        # Labels are placed in the pixels of their usual font.
+        def place(x: float, over: float, across: Axis = across, up: Axis = up) -> Point:
+            return across.pixel(x) / unit, (up.length - up.pixel(over)) / unit
+
+        points = [place(*at) for at in group.select(LATENCY, y).iter_rows()]
+        won = group["is_winner"].to_list()
         names = [
-            f"{technique} (winner)" if won else technique
-            for technique, won in group.select("technique", "is_winner").iter_rows()
+            f"{technique} ({WINNER})" if is_won else technique
+            for technique, is_won in zip(group["technique"], won, strict=True)
         ]
-        front = sorted(points[n] for n, is_on in enumerate(group["on_front"]) if is_on)
-        found = labels(points, names, (across, up), most, front)
+        lines = [sorted(points[n] for n, is_on in enumerate(group["on_front"]) if is_on)]
+        for x, low, high in group.select(LATENCY, *BARS).iter_rows():
+            lines += [] if low is None else [[place(x, low), place(x, high)]]
+        if len(limits) == 2:
+            for over, low, high in group.select(y, *limits).iter_rows():
+                if low is not None and high is not None and low > 0:
+                    lines.append([place(low, over), place(high, over)])
+        rings = {n: WINNER for n, is_won in enumerate(won) if is_won}
+        room = round(across.length / unit), round(up.length / unit)
+        found = labels(points, names, room, most, lines, rings)
         rows += [whose[it.point] | {"names": it.names, "side": it.side} for it in found]
     return pl.DataFrame(rows, schema=dict.fromkeys((*columns, "names", "side"), pl.String))
-
-
-def _pixels(values: pl.Series, axis: tuple[int, float, float], *, is_log: bool) -> list[float]:
-    """Pixels of values on an axis of some length, with pixels that are free at its ends, and the
-    share by which it extends beyond the values."""
-    length, free, beyond = axis
-    known: list[float] = values.cast(pl.Float64).to_list()
-    if not is_log:
-        return pixels(known, length, round(free), beyond)
-    reach = [min(known) * (1 - beyond), max(known) * (1 + beyond), *known]
-    return pixels([log(value) for value in reach], length, round(free))[2:]
 
 
 def _prefix(joules: object) -> tuple[float, str]:
