@@ -121,6 +121,30 @@ def test_the_command_prints_the_change_and_draws_it(halfwink: Halfwink, tmp_path
     assert '<h2 id="against">' not in (tmp_path / "new/report.html").read_text()
 
 
+def test_each_number_beside_the_other_runs_has_its_source(tmp_path: Path):
+    results = server(1)
+    page = tmp_path / "report.html"
+    write_report(page, "against", results, changes=results.against(server(2)))
+    table = page.read_text().split('<table id="changes"')[1].split("</table>")[0]
+    cells = re.findall(r"<td(?! class=\"t)([^>]*)>([^<]*)", table)
+    assert len(cells) > 30
+    assert all(re.match(r' title="modelled: \w', said) for said, cell in cells if cell != "-")
+
+
+def test_a_source_beside_the_other_runs_says_that_watts_are_assumed():
+    def zen(seed: int) -> Results:
+        return hw.compare("nginx", techniques="tap", machine="zen4", instructions=20_000 + seed)
+
+    changes = zen(0).against(zen(1))
+    headings, rows = changes.lines()
+    for cells, sources in zip(rows, changes.line_sources(), strict=True):
+        told = list(zip(headings, cells, sources, strict=True))
+        assert [source for _, _, source in told[:2]] == ["", ""]
+        assert told[2][0] == "saved %"
+        assert told[2][2].endswith("on zen4; its watts are assumed")
+        assert told[4] == ("slowdown %", told[4][1], "modelled: from the simulated run")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,11 +28,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port(folder: Path) -> Generator[int]:
-    words = [sys.executable, "-m", "halfwink", "report", str(folder), "--serve", "-q"]
+    with served(folder) as port:
+        yield port
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Generator[int]:
+    """The port at which the command serves a report."""
+    words = [sys.executable, "-m", "halfwink", "report", str(folder), "--serve", "-q", *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as own:
         assert own.stdout is not None
         assert own.stderr is not None
-        address = urlsplit(own.stdout.readline().strip())
+        # What changed against another run is printed first.
+        lines = iter(own.stdout.readline, "")
+        address = urlsplit(next((line for line in lines if "://" in line), "").strip())
         assert (address.scheme, address.hostname, address.path) == ("http", "127.0.0.1", "/")
         assert address.port is not None
         yield address.port
@@ -63,6 +73,14 @@ def test_the_report_and_its_files_are_served(folder: Path, port: int):
     assert asked(port, "/", "localhost:1")[0] == 200
     status, _, content = asked(port, "/", f"localhost:{port}", method="HEAD")
     assert (status, content) == (200, b"")
+
+
+def test_the_comparison_with_another_run_is_served(tmp_path: Path):
+    for name, count in (("new", 10_000), ("old", 11_000)):
+        hw.compare("alu", techniques="tap", instructions=count, out=tmp_path / name)
+    with served(tmp_path / "new", "--against", str(tmp_path / "old")) as port:
+        _, _, page = asked(port, "/", f"localhost:{port}")
+    assert b'<h2 id="against">' in page
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,29 @@ from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
 from halfwink.report import charts, core_charts
-from halfwink.report.ledger import ledger
+from halfwink.report.ledger import RUNS, ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
+from halfwink.report.page_data import packed, renderer
 from halfwink.report.tradeoff_chart import far_out, tradeoff
 from halfwink.results.relate import IDENTITY, KEYS, described
 from halfwink.results.saw_tooth import PEAKS
+from halfwink.results.sources import source_of
 from halfwink.results.summary import Summary, summarize
 
 if TYPE_CHECKING:
     from halfwink.results.against import Changes
     from halfwink.results.results import Results
+
+
+#: Lines of a table up to which a page shows all at once: laying out thousands takes seconds.
+LONG_TABLE = 200
+#: Lines of a longer one that are shown at first.
+FIRST_LINES = 20
+#: Sentences of a verdict up to which all are shown, and how many of a longer one are at first.
+LONG_VERDICT, FIRST_SENTENCES = 16, 6
+#: Lines of a table without groups that are shown and sorted together.
+LINES_TOGETHER = 20
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ def write_report(
     """
     alt.data_transformers.disable_max_rows()
     sections = [*extra, *_sections(results)]
+    drawn = [section.chart.to_dict() for section in sections]
+    specs, data = packed(drawn)
     summary = summarize(results)
     environment = Environment(
         loader=PackageLoader("halfwink.report"), autoescape=select_autoescape(["html", "j2"])
@@ -88,18 +102,25 @@ def write_report(
         version=_core.__version__,
         build=build_id(),
         bundle=_vega_bundle(),
-        verdict=results.verdict().sentences,
+        verdict=_folded(results.verdict().sentences),
         summary=summary,
-        groups=_groups(summary),
+        runs=_runs_table(summary),
         spare=summary.spared,
         sections=[
-            {"title": s.title, "text": s.text, "spec": _embedded(s.chart.to_dict())}
-            for s in sections
+            {
+                "title": section.title,
+                "text": section.text,
+                "spec": _embedded(spec),
+                "renderer": renderer(whole),
+            }
+            for section, spec, whole in zip(sections, specs, drawn, strict=True)
         ],
-        ledger=ledger(results),
+        data=_embedded(data),
+        ledger=_ledger(results),
         methods=methods(results),
         study=study,
         changes=changes,
+        changed=_changes_table(changes) if changes is not None else None,
         techniques=described(results.runs["technique"], results.world),
         workloads=_workloads(results),
         machines=_machines(results),
@@ -113,19 +134,90 @@ def _slug(title: str) -> str:
     return "-".join(re.findall(r"\w+", title.lower()))
 
 
-def _groups(summary: Summary) -> list[dict[str, Any]]:
+def _folded(sentences: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Returns the sentences of a verdict that stand first, folded away, and last."""
+    if len(sentences) <= LONG_VERDICT:
+        return {"first": sentences, "folded": (), "last": ()}
+    # The last one says what the numbers are from.
+    first, rest = sentences[:FIRST_SENTENCES], sentences[FIRST_SENTENCES:]
+    return {"first": first, "folded": rest[:-1], "last": rest[-1:]}
+
+
+def _runs_table(summary: Summary) -> dict[str, Any]:
     """The lines of each workload on each machine, under what tells it from others."""
     groups: list[dict[str, Any]] = []
     for line in summary.lines:
         if line.is_first:
             groups.append({"title": " on ".join(line.whose[:2]), "lines": []})
-        groups[-1]["lines"].append(line)
-    return groups
+        cells = [(cell, line.sources[at]) for at, cell in enumerate(line.cells)]
+        kind = "base" if line.is_baseline else "unranked" if line.is_unranked else ""
+        groups[-1]["lines"].append({"heads": [line.whose[2]], "cells": cells, "kind": kind})
+    return _long_table(groups, summary.headings) | {"spare": summary.spared}
 
 
-def _embedded(spec: dict[str, Any]) -> str:
+def _changes_table(changes: Changes) -> dict[str, Any]:
+    """The values of both runs side by side."""
+    headings, rows = changes.lines()
+    sources = changes.line_sources() or [[""] * len(headings)] * len(rows)
+    lines = [
+        {"heads": row[:2], "cells": list(zip(row[2:], origins[2:], strict=True)), "kind": ""}
+        for row, origins in zip(rows, sources, strict=True)
+    ]
+    together = range(0, len(lines), LINES_TOGETHER)
+    groups = [{"title": "", "lines": lines[at : at + LINES_TOGETHER]} for at in together]
+    return _long_table(groups, headings[2:]) | {"heads": headings[:2]}
+
+
+def _long_table(groups: list[dict[str, Any]], headings: Sequence[str]) -> dict[str, Any]:
+    """Parts a table in what the page shows at first and the ``rest``, which it adds on demand.
+
+    Lines of the rest have ``pattern``, the place of their cells' origins in ``patterns``; the
+    groups have these in words, for readers without scripts.
+    """
+    count = sum(len(group["lines"]) for group in groups)
+    most = count if count <= LONG_TABLE else FIRST_LINES
+    shown, first = 0, 0
+    while first < len(groups) and shown < most:
+        shown += len(groups[first]["lines"])
+        first += 1
+    patterns: dict[tuple[str, ...], int] = {}
+    for group in groups[first:]:
+        told: dict[str, dict[str, None]] = {}
+        for line in group["lines"]:
+            origins = tuple(origin for _, origin in line["cells"])
+            line["pattern"] = patterns.setdefault(origins, len(patterns))
+            for heading, origin in zip(headings, origins, strict=True):
+                if origin:
+                    told.setdefault(origin, {})[heading] = None
+        group["origins"] = "; ".join(f"{', '.join(named)}: {o}" for o, named in told.items())
+    return {
+        "headings": headings,
+        "spare": (),
+        "first": groups[:first],
+        "rest": groups[first:],
+        "shown": shown,
+        "count": count,
+        "patterns": _embedded([*patterns]),
+    }
+
+
+def _ledger(results: Results) -> list[dict[str, Any]]:
+    """The ledger's runs with the origins of their times and energies."""
+    of = list(IDENTITY) if results.runs.height <= RUNS else ["workload", "technique"]
+    firsts = results.runs.unique(of, maintain_order=True, keep="first").iter_rows(named=True)
+    return [
+        run
+        | {
+            "time_source": source_of("time_s", row | {"time_s": 0.0}),
+            "energy_source": source_of("energy_j", row | {"energy_j": 0.0}),
+        }
+        for run, row in zip(ledger(results), firsts, strict=True)
+    ]
+
+
+def _embedded(data: Any) -> str:
     # Inside a script element, `</` would end it, and `<!--<script>` keep it open.
-    return json.dumps(spec).replace("<", "\\u003c")
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _sections(results: Results) -> list[Section]:

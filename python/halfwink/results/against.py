@@ -18,6 +18,7 @@ from halfwink.results.judgement import AS_GOOD_PCT, pieces_of
 from halfwink.results.paired import Saving, Side, Taken, over, saving_of, taken_by_work
 from halfwink.results.relate import IDENTITY, KEYS
 from halfwink.results.seeds import over_seeds, seedless
+from halfwink.results.sources import source_of
 from halfwink.results.summary import energy, fixed, has_assumed
 from halfwink.results.wording import percent
 
@@ -38,6 +39,8 @@ SIDES = {
     "slowdown_pct": "slowdown",
     "latency_p99_us": "99th percentile of latency",
 }
+#: Changes that stand beside values that have one.
+CHANGES = {"energy_j_per_unit": "energy_change_pct", "latency_p99_us": "p99_change_pct"}
 #: Columns of :attr:`Changes.table`.
 SCHEMA = (
     dict.fromkeys((*IDENTITY, "unit_of_work"), pl.String)
@@ -68,6 +71,7 @@ class Changes:
         verdict: sentences of the verdict of this run.
         verdict_before: sentences of the verdict of the earlier one.
         is_assumed: true if watts of a machine are assumed: only per cent then mean something.
+        sources: the origin of the numbers of each row of the table, by column.
     """
 
     sentences: tuple[str, ...]
@@ -77,14 +81,14 @@ class Changes:
     verdict: tuple[str, ...]
     verdict_before: tuple[str, ...]
     is_assumed: bool
+    sources: tuple[dict[str, str], ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Returns headings and rows of the table as people read it."""
-        shown = [name for name in SIDES if self.table[name].count() > 0]
-        shown = [n for n in shown if not (self.is_assumed and n == "energy_j_per_unit")]
+        shown = self._shown()
         headings = {
             "energy_j_per_unit": ("energy/unit", "before"),
             "saved_pct": ("saved %", "before"),
@@ -94,9 +98,7 @@ class Changes:
         heads = ["workload", "technique"]
         for name in shown:
             heads += headings[name]
-            heads += {"energy_j_per_unit": ["change %"], "latency_p99_us": ["change %"]}.get(
-                name, []
-            )
+            heads += ["change %"] if name in CHANGES else []
         rows: list[list[str]] = []
         for row in self.table.iter_rows(named=True):
             cells = [" ".join(row[k] for k in KEYS if row[k]), row["technique"] + _mark(row)]
@@ -106,6 +108,20 @@ class Changes:
                 cells += [_signed(row["p99_change_pct"])] if name == "latency_p99_us" else []
             rows.append(cells)
         return heads, rows
+
+    def line_sources(self) -> list[list[str]]:
+        """Returns the origin of each cell of `lines`: measured, modelled or assumed; empty for
+        words and for numbers that are missing."""
+        columns = ["", ""]
+        for name in self._shown():
+            columns += [name, f"{name}_before"]
+            columns += [CHANGES[name]] if name in CHANGES else []
+        return [[row.get(column, "") for column in columns] for row in self.sources]
+
+    def _shown(self) -> list[str]:
+        """Returns the values that the table for people has."""
+        shown = [name for name in SIDES if self.table[name].count() > 0]
+        return [n for n in shown if not (self.is_assumed and n == "energy_j_per_unit")]
 
 
 def _mark(row: Row) -> str:
@@ -172,6 +188,10 @@ def against(ours: Results, before: Results) -> Changes:
         mine.verdict.sentences,
         theirs.verdict.sentences,
         has_assumed(ours.runs) or has_assumed(before.runs),
+        tuple(
+            _sources(row, mine.rows[key], theirs.rows[key])
+            for row, key in zip(rows, shared, strict=True)
+        ),
     )
 
 
@@ -225,6 +245,22 @@ def _row(mine: _Run, theirs: _Run, key: Key) -> Row:
     for name, run in (("is_winner", mine), ("was_winner", theirs)):
         cells[name] = run.winners.get(key[:-1]) == key[-1]
     return cells
+
+
+def _sources(cells: Row, ours: Row, base: Row) -> dict[str, str]:
+    """Returns the origin of each number of a row of the table, by column."""
+    found: dict[str, str] = {}
+    for name in SIDES:
+        column = "energy_saving_pct" if name == "saved_pct" else name
+        for end, row in (("", ours), ("_before", base)):
+            if cells[f"{name}{end}"] is not None:
+                found[f"{name}{end}"] = source_of(column, row)
+    for name, change in CHANGES.items():
+        if cells[change] is not None:
+            own = (found.get(name, ""), found.get(f"{name}_before", ""))
+            kind = "assumed" if any(one.startswith("assumed") for one in own) else "modelled"
+            found[change] = f"{kind}: computed from this run's value and the other's"
+    return found
 
 
 def _energy_taken(ours: dict[str, Side], before: dict[str, Side]) -> Saving | None:
