@@ -310,8 +310,8 @@ def test_takes_another_policy_in_mid_traffic(bed: Bed, tmp_path: Path):
         with ThreadPoolExecutor() as pool:
             carrying = pool.submit(nothing_wrong, bed, pps=4000, seconds=2.0, flows=20)
             while not carrying.done() and len(taken) < MOST_CHANGES:
-                before = received(bed.router, "rt0")
-                wait_until(lambda: received(bed.router, "rt0") > before + 200 or carrying.done())
+                more = received(bed.router, "rt0") + 200
+                wait_until(lambda n=more: received(bed.router, "rt0") > n or carrying.done())
                 next_one = len(taken) % len(policies)
                 live.path.write_text(texts[next_one])
                 live.process.signal(signal.SIGHUP)

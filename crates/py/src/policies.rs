@@ -113,7 +113,10 @@ struct Writer {
 
 /// Events that were told lately: idle cores say the same again and again, and an event is a tuple,
 /// which cannot change.
-struct Told(Box<[Option<(u64, Fields, Py<PyAny>)>; TOLD]>);
+struct Told(Vec<Option<OneTold>>);
+
+/// An event: its number and fields, and the tuple.
+type OneTold = (u64, Fields, Py<PyAny>);
 
 /// Number of events that are kept: a power of two.
 const TOLD: usize = 256;
@@ -196,7 +199,7 @@ impl Player {
             new: py.get_type::<PyTuple>().getattr("__new__")?.unbind(),
             start: of.getattr("start")?.extract()?,
             events: classes("events", family.events)?,
-            told: Told(Box::new([const { None }; TOLD])),
+            told: Told((0..TOLD).map(|_| None).collect()),
             writers: actions.into_iter().enumerate().map(writer).collect::<PyResult<_>>()?,
             parameters: parameters.collect::<PyResult<_>>()?,
             policy: policy.unbind(),
