@@ -9,7 +9,7 @@ import polars as pl
 
 from halfwink.results.relate import IDENTITY
 from halfwink.results.results import Results
-from halfwink.results.sources import is_assumed
+from halfwink.results.sources import is_assumed, source_of
 from halfwink.results.summary import energy, of_baseline
 
 #: Runs, at most, that are told apart; of more, those of a workload and technique are added up.
@@ -18,7 +18,8 @@ WHY = ("state", "mode", "cause")
 
 
 def ledger(results: Results) -> list[dict[str, Any]]:
-    """Runs with their components with their rows, each level with its sums, most energy first.
+    """Returns runs with the origins of their times and energies, and their components with their
+    rows, each level with its sums, most energy first.
 
     Components of a kind (all cores) are added up; so are runs, where there are more than `RUNS`.
     """
@@ -42,7 +43,11 @@ def ledger(results: Results) -> list[dict[str, Any]]:
         if row.get("set") and "set" in of:
             title += f" ({row['set']})"
         assumed = f"{of_baseline(row)} % of the baseline's energy" if is_assumed(row) else None
-        runs.append({"title": f"{row['technique']}: {title}", **_level(own, assumed)})
+        origins = {
+            f"{name}_source": source_of(f"{name}_{unit}", row | {f"{name}_{unit}": 0.0})
+            for name, unit in (("time", "s"), ("energy", "j"))
+        }
+        runs.append({"title": f"{row['technique']}: {title}", **origins, **_level(own, assumed)})
     return runs
 
 

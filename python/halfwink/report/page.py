@@ -22,14 +22,13 @@ from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
 from halfwink.report import charts, core_charts
-from halfwink.report.ledger import RUNS, ledger
+from halfwink.report.ledger import ledger
 from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.page_data import packed, renderer
 from halfwink.report.tradeoff_chart import far_out, tradeoff
 from halfwink.results.relate import IDENTITY, KEYS, described
 from halfwink.results.saw_tooth import PEAKS
-from halfwink.results.sources import source_of
 from halfwink.results.summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def write_report(
             for section, spec, whole in zip(sections, specs, drawn, strict=True)
         ],
         data=_embedded(data),
-        ledger=_ledger(results),
+        ledger=ledger(results),
         methods=methods(results),
         study=study,
         changes=changes,
@@ -199,20 +198,6 @@ def _long_table(groups: list[dict[str, Any]], headings: Sequence[str]) -> dict[s
         "count": count,
         "patterns": _embedded([*patterns]),
     }
-
-
-def _ledger(results: Results) -> list[dict[str, Any]]:
-    """The ledger's runs with the origins of their times and energies."""
-    of = list(IDENTITY) if results.runs.height <= RUNS else ["workload", "technique"]
-    firsts = results.runs.unique(of, maintain_order=True, keep="first").iter_rows(named=True)
-    return [
-        run
-        | {
-            "time_source": source_of("time_s", row | {"time_s": 0.0}),
-            "energy_source": source_of("energy_j", row | {"energy_j": 0.0}),
-        }
-        for run, row in zip(ledger(results), firsts, strict=True)
-    ]
 
 
 def _embedded(data: Any) -> str:
