@@ -31,9 +31,15 @@ def found() -> hw.Results:
     return hw.compare("exponential", world="node", techniques=SOME, set=FEW, loads=["10%", "50%"])
 
 
-def test_profile_in_a_file_is_played_on_a_server_of_today():
+def test_profile_in_a_file_is_played_on_a_server_of_today(tmp_path: Path):
+    mine, study = tmp_path / "mine.toml", tmp_path / "study.toml"
+    mine.write_text((root() / "profiles/golden-cove/nginx.toml").read_text())
+    study.write_text('schema = 1\ntechniques = ["tap"]\n')
     for techniques in (None, "menu", ["menu", "./my_gate.py"]):
-        assert default_world(["mine.toml"], techniques, None, None) == "node"
+        assert default_world([str(mine)], techniques, None, None) == "node"
+        assert default_world([str(mine)], techniques, "ev6-1", None) == "chip"
+    for other in (study, tmp_path / "gone.toml"):
+        assert default_world([str(other)], None, None, None) == "chip"
     assert default_world(["own.hwt"], ["./my_gate.py"], None, None) == "chip"
 
 

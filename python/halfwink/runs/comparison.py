@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from halfwink import _core
+from halfwink import _core, inputs
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs, technique_list
@@ -204,9 +204,7 @@ def default_world(
             "--load is of a server of today, --instructions and --window are of a chip: leave one "
             "out (a server's run has so many requests: --set requests=100000)"
         )
-    # No chip has workloads in such files.
-    is_file = any(workload.endswith(PROFILE) for workload in workloads)
-    if loaded or (is_file and not on_a_chip):
+    if loaded:
         return NODE
     values = {path.split(".")[0] for path, _ in pairs(set)}
     if on_a_chip or (values and not values <= _node_values()):
@@ -214,6 +212,8 @@ def default_world(
     if machine is not None:
         known = {info["name"] for info in machines(NODE)}
         return NODE if machine in known else WORLD
+    if any(map(_is_profile, workloads)):
+        return NODE
     chips, nodes = (
         {t["name"] for t in _core.techniques() if w in t["worlds"]} for w in (WORLD, NODE)
     )
@@ -230,6 +230,17 @@ def default_world(
 def _profiled() -> set[str]:
     """Returns the services that have a profile."""
     return set(workload_names(NODE))
+
+
+def _is_profile(workload: str) -> bool:
+    """Returns whether a workload is a service's profile in a file. Others end in the same letters:
+    a study, a machine."""
+    if not workload.endswith(PROFILE):
+        return False
+    try:
+        return "service_us" in tomllib.loads(inputs.read_text(workload))
+    except (HalfwinkError, tomllib.TOMLDecodeError):
+        return False
 
 
 def _has_load(workload: str) -> bool:
