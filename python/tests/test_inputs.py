@@ -330,10 +330,9 @@ def test_no_name_takes_charts_out_of_a_page(run: Path, tmp_path: Path):
     hostile = hw.Results("server", tables, results.baseline, results.baseline_machine)
     draw(tmp_path, HOSTILE, hostile)
     page = (tmp_path / "report.html").read_text()
-    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    scripts = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
     assert all("<!--" not in script for script in scripts[1:])
-    specs = next(script for script in scripts if "const specs" in script)
-    assert "\\u003c!--" in specs
+    assert any("\\u003c!--" in script for script in scripts[1:])
     frame = pl.DataFrame({"a": [HOSTILE], "b": [1]})
     chart = alt.Chart(frame, title=HOSTILE).mark_bar().encode(x="a", y="b")
     draw_chart(chart, tmp_path / "chart.html")
