@@ -145,7 +145,7 @@ impl Code for Loaded {
         limits: Limits,
         _together: &Arc<AtomicUsize>,
     ) -> Result<Box<dyn Started>, String> {
-        // A live program has one policy, or one for each reader of a disk.
+        // A live program has one policy, whose own memory is bounded.
         let instance = self.0.start((limits.per_call, limits.saved))?;
         Ok(Box::new(Running { instance, block: [0; BYTES] }))
     }

@@ -250,8 +250,7 @@ impl Instance {
     }
 
     fn decide(&mut self) -> Result<(), String> {
-        // What a policy does not use it saves up, so that a rare long decision costs no more than
-        // many short ones.
+        // Unused fuel is saved up, so that a rare long decision costs no more than many short ones.
         let left = self.store.get_fuel().map_err(|e| one_line(&e))?;
         let fuel = (left + self.fuel.per_call).min(self.fuel.saved);
         self.store.set_fuel(fuel).map_err(|e| one_line(&e))?;

@@ -325,7 +325,7 @@ fn module_about(folder: &TempDir, about: &str, decide: &str, more: &str) -> Stri
     module_of(folder, 2, about, decide, more)
 }
 
-/// The same with so many pages of memory.
+/// Writes such a policy with so many pages of memory.
 fn module_of(folder: &TempDir, pages: u32, about: &str, decide: &str, more: &str) -> String {
     let about = about.replace('"', "\\22").replace('\n', " ");
     write(
@@ -365,7 +365,7 @@ fn policies_of_a_run_have_a_gibibyte_together() {
     };
     let error = run(&of("260")).unwrap_err();
     assert!(error.contains("found no memory left: all policies of a run have 1024 MiB"), "{error}");
-    // What one run had is free for the next.
+    // The memory of one run is free for the next.
     let error = run(&of("200")).err();
     assert!(error.as_ref().is_none_or(|e| !e.contains("no memory")), "{error:?}");
 }

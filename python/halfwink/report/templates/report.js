@@ -44,7 +44,7 @@ function draw(chart) {
   if (!drawings.has(chart)) drawings.set(chart, embed(chart));
   return drawings.get(chart);
 }
-// Whoever awaits it has every chart drawn.
+// Awaiting it has every chart drawn.
 const drawn = {then: (...next) => Promise.all(charts.map(draw)).then(...next)};
 if ("IntersectionObserver" in window) {
   const near = new IntersectionObserver((changes) => {
@@ -148,7 +148,7 @@ class Table {
     this.more.querySelector(".all").textContent = `show all ${number(found)} lines`;
   }
 
-  // What a line is found by: the name of its group and its cells.
+  // The search looks at the name of a line's group and at its cells.
   text(row) {
     if (!this.texts.has(row)) {
       const group = row.parentNode.querySelector(".group");
