@@ -119,7 +119,7 @@ impl<'a> Cores<'a> {
             if core.awaits {
                 self.begin_rest(n, now)?;
             } else {
-                core.rest = core.governor.ring(now)?;
+                core.rest = core.governor.ring(now, state)?;
             }
             return Ok(Rang::Resting);
         }
@@ -140,11 +140,17 @@ impl<'a> Cores<'a> {
     }
 
     /// Work has come for a core that rests; when it runs.
-    pub(crate) fn wake(&mut self, n: usize, now: Time, id: u64, least: Time) -> Time {
+    pub(crate) fn wake(
+        &mut self,
+        n: usize,
+        now: Time,
+        id: u64,
+        least: Time,
+    ) -> Result<Time, RunError> {
         let core = &mut self.cores[n];
         let state = core.rest.state;
         let awaits = core.awaits;
-        let (since, hindsight) = (core.since, if awaits { None } else { core.governor.end(now) });
+        let (since, hindsight) = (core.since, if awaits { None } else { core.governor.end(now)? });
         if let Some(past) = hindsight {
             // The wake-up was over in time, so nothing waits for it.
             let gated = core.governor.gated();
@@ -153,17 +159,17 @@ impl<'a> Cores<'a> {
             self.books.post(n, WAKING, past.wake, now);
             self.tally.wakes[gated] += 1;
             self.cores[n].rest = AWAKE;
-            return now;
+            return Ok(now);
         }
         self.books.post(n, IDLE + state, since, now);
         let ready = now + self.leave(n, state, id, least);
         self.books.post(n, WAKING, now, ready);
         let core = &mut self.cores[n];
         if !awaits {
-            core.governor.woken(ready);
+            core.governor.woken(ready)?;
         }
         core.rest = AWAKE;
-        ready
+        Ok(ready)
     }
 
     /// Time to leave a state, at least as long as the package takes; notes what is lost.

@@ -49,7 +49,7 @@ fn rest(cores: &mut Cores, n: usize, from: Time, until: Time, id: u64) -> Result
             cores.begin_rest(n, resumed)?;
         }
     }
-    Ok(cores.wake(n, until, id, Time::ZERO))
+    cores.wake(n, until, id, Time::ZERO)
 }
 
 /// The core rests until the end of the run, if it is not busy.

@@ -160,10 +160,7 @@ impl Play<'_, '_, '_> {
     fn step(&mut self, now: Time, event: Event, end: Time) -> Result<(), RunError> {
         match event {
             Event::Arrive(item) if item.kind == Kind::Request => self.receive(item, now),
-            Event::Arrive(item) => {
-                self.assign(item.core as usize, item, now);
-                Ok(())
-            }
+            Event::Arrive(item) => self.assign(item.core as usize, item, now),
             Event::Send(item) => self.receive(item, now),
             Event::Deliver(item) => self.dispatch(item, now),
             Event::Interrupt(n) => {
@@ -218,8 +215,7 @@ impl Play<'_, '_, '_> {
                 n as usize
             }
         };
-        self.assign(n, item, now);
-        Ok(())
+        self.assign(n, item, now)
     }
 
     fn load(&self, n: usize) -> usize {
@@ -243,16 +239,16 @@ impl Play<'_, '_, '_> {
         best
     }
 
-    fn assign(&mut self, n: usize, item: Item, now: Time) {
+    fn assign(&mut self, n: usize, item: Item, now: Time) -> Result<(), RunError> {
         let is_request = item.kind == Kind::Request;
         let is_full = is_request && self.is_full(n);
         let station = &mut self.stations[n];
         let is_masked = is_request && station.input.is_masked(&self.floor.input, now);
         if station.is_busy || is_full || is_masked {
             station.queue.push_back(item);
-            return;
+            return Ok(());
         }
-        self.begin(n, item, now);
+        self.begin(n, item, now)
     }
 
     /// True if a core begins no further request before one of its own comes back.
@@ -261,12 +257,13 @@ impl Play<'_, '_, '_> {
     }
 
     /// A core that rests wakes and works on this.
-    fn begin(&mut self, n: usize, item: Item, now: Time) {
+    fn begin(&mut self, n: usize, item: Item, now: Time) -> Result<(), RunError> {
         let polls = self.stations[n].input.polls(&self.floor.input, now);
         let item = if polls { self.polled(item) } else { item };
         let least = self.rises(n, now);
-        let ready = self.floor.cores.wake(n, now, item.id, least);
+        let ready = self.floor.cores.wake(n, now, item.id, least)?;
         self.serve(n, item, ready);
+        Ok(())
     }
 
     /// A request that no interrupt brings.
@@ -313,10 +310,10 @@ impl Play<'_, '_, '_> {
     }
 
     /// A part of a request is done: it visits a core of the kernel, or was the last one.
-    fn part_done(&mut self, n: usize, offload: Offload, now: Time) {
+    fn part_done(&mut self, n: usize, offload: Offload, now: Time) -> Result<(), RunError> {
         let station = &mut self.stations[n];
         let (_, place) = station.of;
-        let Some(job) = &mut station.jobs[usize::from(place)] else { return };
+        let Some(job) = &mut station.jobs[usize::from(place)] else { return Ok(()) };
         let Some(visit) = job.leave(n, place, now) else {
             let (id, arrived, start) = (job.item.id, job.item.at, job.start);
             station.jobs[usize::from(place)] = None;
@@ -324,26 +321,26 @@ impl Play<'_, '_, '_> {
             let cores = &mut *self.floor.cores;
             cores.tally.request(&cores.books.window, arrived, start, now);
             self.answers(id, now);
-            return;
+            return Ok(());
         };
         let kernel = offload.first..self.stations.len();
         // Each core looks from another one on: of equals the first would get the visits of all.
         let to = self.least_loaded(kernel.clone(), n % kernel.len());
-        self.assign(to, visit, now);
+        self.assign(to, visit, now)
     }
 
     /// A visit is done: its request goes on, before all else that its core has to do.
-    fn come_back(&mut self, (home, place): (u32, u16), now: Time) {
+    fn come_back(&mut self, (home, place): (u32, u16), now: Time) -> Result<(), RunError> {
         let home = home as usize;
         let station = &mut self.stations[home];
         let job = station.jobs[usize::from(place)];
         debug_assert!(job.is_some(), "a request came back that was not begun");
-        let Some(part) = job.map(|job| job.come_back(place, now)) else { return };
+        let Some(part) = job.map(|job| job.come_back(place, now)) else { return Ok(()) };
         if station.is_busy {
             station.queue.push_front(part);
-        } else {
-            self.begin(home, part, now);
+            return Ok(());
         }
+        self.begin(home, part, now)
     }
 
     /// Takes what a core does next.
@@ -382,8 +379,8 @@ impl Play<'_, '_, '_> {
     fn done(&mut self, n: usize, now: Time) -> Result<(), RunError> {
         if let Some(offload) = self.floor.offload {
             match self.stations[n].kind {
-                Kind::Request | Kind::Return => self.part_done(n, offload, now),
-                Kind::Visit => self.come_back(self.stations[n].of, now),
+                Kind::Request | Kind::Return => self.part_done(n, offload, now)?,
+                Kind::Visit => self.come_back(self.stations[n].of, now)?,
                 _ => {}
             }
         }
@@ -423,6 +420,8 @@ impl Play<'_, '_, '_> {
             let epoch = self.stations[n].epoch;
             self.events.push(rest.due, TIMER, Event::Timer(n as u32, epoch));
         }
+        let books = &mut self.floor.cores.books;
+        self.floor.sockets.rises(n, rest.state, now, (&books.window, &mut books.slices));
         if let Some((at, socket, epoch)) = self.floor.sockets.rested(n, rest.state, now) {
             self.events.push(at, ENTER, Event::Enter(socket, epoch));
         }

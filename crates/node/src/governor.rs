@@ -27,7 +27,7 @@ pub(crate) struct Hindsight {
 }
 
 enum Kind {
-    Gate { host: Host<GatingPolicy>, halted: usize, gated: usize },
+    Gate { host: Host<GatingPolicy>, halted: usize, gated: usize, rests: Vec<usize> },
     Rest { host: Host<ScalingPolicy>, depths: [usize; 3] },
 }
 
@@ -35,23 +35,52 @@ enum Kind {
 pub(crate) struct Governor {
     kind: Kind,
     began: Time,
+    /// True while the core is gated, or in a state that it leaves by `Wake`.
     is_gated: bool,
 }
 
-/// Returns whether an action asks for the deeper of two states; none if it asks for neither.
-fn gates(action: gating::Action) -> Option<bool> {
-    match action {
-        gating::Action::Gate => Some(true),
-        gating::Action::Rest { state } => Some(state > 0),
-        _ => None,
+/// Fault of a policy that lets work wait.
+const TO_SLEEP: &str = "it sends a core to sleep that has work";
+
+/// Rest of a core under a gating policy.
+#[derive(Clone, Copy)]
+struct Gated {
+    state: usize,
+    is_gated: bool,
+}
+
+impl Gated {
+    /// Does what a policy asks of a core that has nothing to do.
+    fn take(
+        self,
+        action: gating::Action,
+        [halted, gated]: [usize; 2],
+        rests: &[usize],
+    ) -> Result<Gated, RunError> {
+        match action {
+            gating::Action::Gate if !self.is_gated => Ok(Gated { state: gated, is_gated: true }),
+            gating::Action::Rest { state } if !self.is_gated => {
+                let state = *rests.get(usize::from(state)).ok_or(RunError::Misled(
+                    "it asks for an idle state that the machine has not",
+                ))?;
+                Ok(Gated { state, is_gated: state > halted })
+            }
+            gating::Action::Gate | gating::Action::Rest { .. } => {
+                Err(RunError::Misled("it asks a core that sleeps for another idle state"))
+            }
+            gating::Action::Wake => Err(RunError::Misled("it wakes a core that has no work")),
+            gating::Action::Hindsight { .. } => {
+                Err(RunError::Misled("it accounts a rest that has not ended"))
+            }
+        }
     }
 }
 
 impl Governor {
     pub(crate) fn new(idler: Idler) -> Governor {
         let kind = match idler {
-            Idler::Gate { policy, halted, gated } => {
-                Kind::Gate { host: Host::new(policy), halted, gated }
+            Idler::Gate { policy, halted, gated, rests } => {
+                Kind::Gate { host: Host::new(policy), halted, gated, rests }
             }
             Idler::Rest { policy, depths } => Kind::Rest { host: Host::new(policy), depths },
         };
@@ -61,16 +90,16 @@ impl Governor {
     /// The core has nothing to do from `now` on.
     pub(crate) fn begin(&mut self, now: Time) -> Result<Resting, RunError> {
         self.began = now;
-        self.is_gated = false;
         match &mut self.kind {
-            Kind::Gate { host, halted, gated } => {
-                let mut is_gated = false;
+            Kind::Gate { host, halted, gated, rests } => {
+                let mut rest = Ok(Gated { state: *halted, is_gated: false });
                 host.deliver(now, &gating::Event::IdleBegin, |_, action| {
-                    is_gated = gates(action).unwrap_or(is_gated);
+                    if let Ok(before) = &rest {
+                        rest = before.take(action, [*halted, *gated], rests);
+                    }
                 });
-                self.is_gated = is_gated;
-                let state = if is_gated { *gated } else { *halted };
-                Ok(Resting { state, due: host.due(), wakes: false })
+                let due = host.due();
+                Ok(self.rests(rest?, due))
             }
             Kind::Rest { host, depths } => {
                 let mut rest = None;
@@ -84,19 +113,28 @@ impl Governor {
         }
     }
 
-    /// A timer that leaves the core asleep is due.
-    pub(crate) fn ring(&mut self, now: Time) -> Result<Resting, RunError> {
-        let Kind::Gate { host, halted, gated } = &mut self.kind else {
+    /// A timer that leaves the core asleep, in this state, is due.
+    pub(crate) fn ring(&mut self, now: Time, state: usize) -> Result<Resting, RunError> {
+        let Kind::Gate { host, halted, gated, rests } = &mut self.kind else {
             return Err(RunError::Misled("its timer is a tick, which wakes the core"));
         };
-        let mut is_gated = self.is_gated;
-        let rang = host.ring(now, |_, action| is_gated = gates(action).unwrap_or(is_gated));
+        let mut rest = Ok(Gated { state, is_gated: self.is_gated });
+        let rang = host.ring(now, |_, action| {
+            if let Ok(before) = &rest {
+                rest = before.take(action, [*halted, *gated], rests);
+            }
+        });
         if rang.is_err() {
             return Err(RunError::Misled("its timer rings for ever"));
         }
-        self.is_gated = is_gated;
-        let state = if is_gated { *gated } else { *halted };
-        Ok(Resting { state, due: host.due(), wakes: false })
+        let due = host.due();
+        Ok(self.rests(rest?, due))
+    }
+
+    /// Notes how a core rests under a gating policy.
+    fn rests(&mut self, rest: Gated, due: Time) -> Resting {
+        self.is_gated = rest.is_gated;
+        Resting { state: rest.state, due, wakes: false }
     }
 
     /// A tick ended the rest; the core runs again at `ready`.
@@ -107,15 +145,23 @@ impl Governor {
     }
 
     /// Work ends the rest at `now`; what the rest should be counted as in hindsight.
-    pub(crate) fn end(&mut self, now: Time) -> Option<Hindsight> {
-        let Kind::Gate { host, .. } = &mut self.kind else { return None };
-        let mut found = None;
-        host.deliver(now, &gating::Event::IdleEnd { began: self.began }, |_, action| {
-            if let gating::Action::Hindsight { gate, wake } = action {
-                found = Some(Hindsight { gate, wake });
-            }
-        });
-        found
+    pub(crate) fn end(&mut self, now: Time) -> Result<Option<Hindsight>, RunError> {
+        let Kind::Gate { host, .. } = &mut self.kind else { return Ok(None) };
+        let (mut found, mut wakes, mut sleeps) = (None, !self.is_gated, false);
+        host.deliver(
+            now,
+            &gating::Event::IdleEnd { began: self.began },
+            |_, action| match action {
+                gating::Action::Hindsight { gate, wake } => found = Some(Hindsight { gate, wake }),
+                gating::Action::Wake => wakes = true,
+                gating::Action::Gate | gating::Action::Rest { .. } => sleeps = true,
+            },
+        );
+        match (sleeps, wakes) {
+            (true, _) => Err(RunError::Misled(TO_SLEEP)),
+            (_, false) => Err(RunError::Misled("it leaves a core asleep that has work")),
+            _ => Ok(found),
+        }
     }
 
     /// State that a core is counted in that was gated in hindsight.
@@ -127,16 +173,23 @@ impl Governor {
     }
 
     /// The core runs again at `ready`, for work.
-    pub(crate) fn woken(&mut self, ready: Time) {
+    pub(crate) fn woken(&mut self, ready: Time) -> Result<(), RunError> {
+        let mut sleeps = false;
         match &mut self.kind {
             Kind::Gate { host, .. } if self.is_gated => {
-                host.deliver(ready, &gating::Event::Awake, |_, _| ());
+                host.deliver(ready, &gating::Event::Awake, |_, action| {
+                    sleeps = !matches!(action, gating::Action::Wake);
+                });
             }
             Kind::Gate { .. } => {}
             Kind::Rest { host, .. } => {
                 let event = scaling::Event::Poll { core: 0, taken: 1, waiting: 1 };
                 host.deliver(ready, &event, |_, _| ());
             }
+        }
+        match sleeps {
+            true => Err(RunError::Misled(TO_SLEEP)),
+            false => Ok(()),
         }
     }
 }

@@ -94,6 +94,20 @@ impl Sockets {
         (socket.shallow == 0).then(|| (now + package.enter, number, socket.epoch))
     }
 
+    /// A core that rests goes to a state in which its socket may not sleep. The core does not wait
+    /// for the socket.
+    pub(crate) fn rises(
+        &mut self,
+        core: usize,
+        state: usize,
+        now: Time,
+        to: (&Window, &mut [u128]),
+    ) {
+        if self.package.as_ref().is_some_and(|package| state < package.needs) {
+            self.woke(core, now, to);
+        }
+    }
+
     /// A socket enters its state, unless a core has woken since.
     pub(crate) fn enter(
         &mut self,

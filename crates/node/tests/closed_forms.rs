@@ -3,6 +3,8 @@
 use halfwink_engine::Law;
 use halfwink_node::closed_form::{all_idle, mmc_wait, set_up_wait, two_states_power};
 use halfwink_node::{Cold, Engine, Options, Profile, ProfileSpec, Run, Variant};
+use halfwink_policy::gating::{Action, Event, Gating};
+use halfwink_policy::{Policy, Snapshot};
 use halfwink_techniques::node::machine::Spec;
 use halfwink_techniques::node::{Announce, Dispatch, Idler, Plan};
 use halfwink_units::Time;
@@ -295,44 +297,66 @@ fn two_idle_states_are_renewal_reward() {
     assert!((busy - load).abs() < 0.002, "{busy}");
 }
 
+/// C1, then polling: the package sleeps as long as its only core is in C1.
+#[test]
+fn package_is_awake_while_a_core_polls() {
+    let polls = |_: usize| {
+        let [at_begin, after] = [0, 1].map(|state| Action::Rest { state });
+        let policy = Late { at_begin: Some(after), after: at_begin, due: None, next: None };
+        Idler::Gate { policy: Box::new(policy), halted: C1, gated: C6, rests: vec![0, C1] }
+    };
+    let plan = Plan { package: Some("pc1a".to_owned()), ..Plan::default() };
+    for engine in [Engine::Any, Engine::Queue] {
+        let options = Options { engine, ..Options::requests(20_000, 17) };
+        let found = run(spec(1), &ten_us(), &poisson(1, 0.2), &plan, polls, options);
+        let [polling, in_c1] = [0, 1].map(|state| found.states[state].share);
+        assert!(polling > 0.1 && in_c1 > 0.1, "{polling} {in_c1}");
+        let share = found.package_share;
+        assert!((share - in_c1).abs() < 1e-9, "{share}, {in_c1} in C1");
+    }
+}
+
 /// C1, then C6 after 30 us.
 fn late(_: usize) -> Idler {
-    let policy = Late { after: Time::ns(30_000), due: None, gate: false };
-    Idler::Gate { policy: Box::new(policy), halted: C1, gated: C6 }
+    let policy = Late { at_begin: None, after: Action::Gate, due: None, next: None };
+    Idler::gate(Box::new(policy), C1, C6)
 }
 
-/// Gates after a time.
+/// Requests an action when a core becomes idle, and another one 30 us later.
 struct Late {
-    after: Time,
+    at_begin: Option<Action>,
+    after: Action,
     due: Option<Time>,
-    gate: bool,
+    next: Option<Action>,
 }
 
-impl halfwink_policy::Policy for Late {
-    type Event = halfwink_policy::gating::Event;
-    type Action = halfwink_policy::gating::Action;
+impl Policy for Late {
+    type Event = Event;
+    type Action = Action;
 
-    fn on_event(&mut self, now: Time, event: &Self::Event) {
-        use halfwink_policy::gating::Event;
-        self.due = matches!(event, Event::IdleBegin).then(|| now + self.after);
-        self.gate = false;
+    fn on_event(&mut self, now: Time, event: &Event) {
+        (self.due, self.next) = match event {
+            Event::IdleBegin => (Some(now + Time::ns(30_000)), self.at_begin),
+            Event::IdleEnd { .. } => (None, Some(Action::Wake)),
+            _ => (None, None),
+        };
     }
 
     fn on_timer(&mut self, _: Time) {
-        self.gate = self.due.take().is_some();
+        self.next = self.due.take().map(|_| self.after);
     }
 
     fn next_timer(&self) -> Option<Time> {
         self.due
     }
 
-    fn poll_action(&mut self) -> Option<Self::Action> {
-        std::mem::take(&mut self.gate).then_some(halfwink_policy::gating::Action::Gate)
+    fn poll_action(&mut self) -> Option<Action> {
+        self.next.take()
     }
 
-    fn snapshot(&self) -> halfwink_policy::Snapshot {
+    fn snapshot(&self) -> Snapshot {
         Vec::new()
     }
 }
 
-impl halfwink_policy::gating::Gating for Late {}
+impl Gating for Late {}

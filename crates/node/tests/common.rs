@@ -94,12 +94,12 @@ pub fn poisson(cores: u32, load: f64) -> Arrivals {
 
 /// Always in C1.
 pub fn in_c1(_: usize) -> Idler {
-    Idler::Gate { policy: Box::new(AlwaysOn), halted: C1, gated: C6 }
+    Idler::gate(Box::new(AlwaysOn), C1, C6)
 }
 
 /// C6 at once.
 pub fn in_c6(_: usize) -> Idler {
-    Idler::Gate { policy: Box::new(IdleGate::new()), halted: C1, gated: C6 }
+    Idler::gate(Box::new(IdleGate::new()), C1, C6)
 }
 
 fn costs() -> Costs {
@@ -115,7 +115,7 @@ fn costs() -> Costs {
 /// Menu between C1 and C6, as the chip has it.
 pub fn gating_menu(_: usize) -> Idler {
     let parameters = IdleMenuParameters::linux(&costs());
-    Idler::Gate { policy: Box::new(IdleMenu::new(costs(), parameters)), halted: C1, gated: C6 }
+    Idler::gate(Box::new(IdleMenu::new(costs(), parameters)), C1, C6)
 }
 
 /// Menu of Linux with its ticks.

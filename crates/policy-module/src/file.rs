@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use halfwink_inputs::{read_plain, Budget};
-use halfwink_techniques::{unescape_file_name, Availability, Available, Error, Technique};
+use halfwink_techniques::{
+    unescape_file_name, Availability, Available, Change, Error, Gating, Make, Technique,
+};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::about::{kept, About};
@@ -87,15 +89,20 @@ fn row(families: &[&Playable], opened: Opened) -> Technique {
     let about = &module.about;
     let playable = families.iter().find(|playable| playable.family.name == about.family.name);
     let playable = playable.expect("the description names one of them");
+    let make = (playable.make)(about);
     Technique {
         name: module.path,
-        family: about.family.name,
+        family: match make {
+            // As the listed governors, which need a machine that names its idle states, too.
+            Make::Gating(Gating { change: Change::IdleStates, .. }) => "c-states",
+            _ => about.family.name,
+        },
         worlds: (playable.worlds)(about),
         title: about.title,
         source: "a policy of the user's own",
         available: Available { needs: Availability::Kernel, how: playable.needs, is_usual: false },
         parameters: about.parameters,
-        make: (playable.make)(about),
+        make,
         unread: &[],
         module: Some(module),
     }

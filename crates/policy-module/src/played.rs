@@ -129,6 +129,14 @@ impl<T: Told> Played<T> {
         played
     }
 
+    /// Tells it more of its machine, behind the start, as an event of its family that no world
+    /// delivers.
+    pub(crate) fn tell(&mut self, kind: usize, fields: &[u64]) {
+        if self.module.about.wanted & 1 << kind != 0 {
+            self.call(Time::ZERO, FIRST_EVENT + kind as u64, fields);
+        }
+    }
+
     /// Returns what its family added.
     pub(crate) fn told(&self) -> &T {
         &self.told
@@ -191,7 +199,7 @@ impl<T: Told> Played<T> {
         let name = match event {
             START => "start",
             TIMER => "timer",
-            _ => T::Event::KINDS[(event - FIRST_EVENT) as usize],
+            _ => self.module.about.family.events[(event - FIRST_EVENT) as usize],
         };
         let path = self.module.path;
         self.choice.blame(format!("{path}: at {now}, told `{name}`, it {problem}"));

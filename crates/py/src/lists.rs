@@ -41,12 +41,14 @@ fn described<'py>(py: Python<'py>, t: &Technique) -> PyResult<Bound<'py, PyDict>
     dict.set_item("is_usual", t.available.is_usual)?;
     // Modifiers are added to others with a plus, and are not played alone.
     dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
+    dict.set_item("is_within_requests", t.is_within_requests())?;
     dict.set_item("parameters", parameters(py, t.parameters)?)?;
     Ok(dict)
 }
 
 /// All techniques of all worlds: name, family, worlds, title, source, parameters, whether an
-/// operator can use it today and how, and whether it is added to others. With names of files
+/// operator can use it today and how, whether it is added to others, and whether it works within a
+/// request of a service. With names of files
 /// (`./my-gate.wasm`), the policies in these alone.
 #[pyfunction]
 #[pyo3(signature = (files=None))]

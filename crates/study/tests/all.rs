@@ -4,6 +4,7 @@ mod golden;
 mod held_out;
 mod laws;
 mod logs;
+mod own_governor;
 mod own_policy;
 mod records;
 

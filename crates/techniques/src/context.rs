@@ -2,7 +2,7 @@
 
 use halfwink_policy::completion::Topology;
 use halfwink_policy::gating::Costs;
-use halfwink_policy::scaling::IdleStates;
+use halfwink_policy::scaling::{IdleParameters, IdleStates};
 use halfwink_units::Time;
 
 /// The properties of a core that a world tells to the techniques that put it to sleep.
@@ -19,6 +19,17 @@ pub struct GatingContext {
     pub idle_states: Option<IdleStates>,
     /// True if a core without a thread powers down while others have theirs.
     pub power_down: bool,
+    /// Time between ticks of the kernel.
+    pub tick: Time,
+    /// Time until the next timer that a governor sees on an idle core.
+    pub timer: Time,
+}
+
+impl GatingContext {
+    /// Ticks of a kernel with 250 a second, where a world knows none.
+    pub const TICK: Time = Time::ns(4_000_000);
+    /// The next timer, where a world knows none.
+    pub const TIMER: Time = IdleParameters::NO_TIMER;
 }
 
 /// A fabric as policies of circuits know it.

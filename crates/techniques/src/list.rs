@@ -18,7 +18,7 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_units::Time;
 
 use crate::context::{CircuitsContext, CompletionContext, GatingContext};
-use crate::node::NodePart;
+use crate::node::{Idler, Machine, NodePart};
 use crate::rows::{self, Available};
 use crate::{file_name, router, server, Choice, Error, Parameter, Slot};
 
@@ -45,6 +45,18 @@ pub struct Technique {
     pub make: Make,
     /// The file that its policy is in; none of the listed techniques has one.
     pub module: Option<&'static dyn Module>,
+}
+
+impl Technique {
+    /// Returns whether it works while a core has something to do, so that a server of today has
+    /// what requests cost under it from a profile.
+    #[must_use]
+    pub fn is_within_requests(&self) -> bool {
+        match self.make {
+            Make::Gating(row) => row.slots.iter().any(|&slot| slot != Slot::Idle),
+            _ => false,
+        }
+    }
 }
 
 /// Makes a family's policy from what its worlds hand over.
@@ -123,6 +135,8 @@ pub struct Gating {
     /// The rule that keeps kernel and user apart in the second levels, if they are not plain
     /// caches.
     pub segregation: Option<Segregation>,
+    /// The idle policy that it is for a core of a server of today, if it is one.
+    pub idler: Option<fn(&Choice, &Machine) -> Idler>,
 }
 
 /// Makes an offload policy from the clock cycles that a move to another core takes, and from what a

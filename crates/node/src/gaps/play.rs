@@ -82,7 +82,12 @@ fn id(cpu: u32, gap: usize) -> u64 {
 /// States that a policy chooses from.
 fn own(idler: &Idler) -> Vec<usize> {
     match idler {
-        Idler::Gate { halted, gated, .. } => vec![*halted, *gated],
+        Idler::Gate { halted, gated, rests, .. } => {
+            let mut own: Vec<usize> = [halted, gated].into_iter().chain(rests).copied().collect();
+            own.sort_unstable();
+            own.dedup();
+            own
+        }
         Idler::Rest { depths, .. } => depths.to_vec(),
     }
 }
@@ -216,14 +221,14 @@ impl Player<'_> {
         let first = rest.state;
         loop {
             if rest.due >= gap.end {
-                self.end(since, rest, gap.end, rank);
+                self.end(since, rest, gap.end, rank)?;
                 break;
             }
             let due = rest.due;
             self.rested(rest.state, since, due);
             if !rest.wakes {
                 since = due;
-                rest = self.governor.ring(due)?;
+                rest = self.governor.ring(due, rest.state)?;
                 continue;
             }
             let ready = self.woke(rest.state, due, rank);
@@ -248,9 +253,9 @@ impl Player<'_> {
     }
 
     /// Work comes at `at` for a CPU that rests.
-    fn end(&mut self, since: Time, rest: Resting, at: Time, rank: f64) {
+    fn end(&mut self, since: Time, rest: Resting, at: Time, rank: f64) -> Result<(), RunError> {
         // An oracle gates and wakes in hindsight: only now is it known how the rest divides.
-        if let Some(Hindsight { gate, wake }) = self.governor.end(at) {
+        if let Some(Hindsight { gate, wake }) = self.governor.end(at)? {
             let gated = self.governor.gated();
             self.rested(rest.state, since, gate);
             self.rested(gated, gate.max(since), wake);
@@ -258,13 +263,14 @@ impl Player<'_> {
             self.found.energy += self.machine.waking * (at - wake);
             self.found.latency.record(Time::ZERO);
             self.ready = at;
-            return;
+            return Ok(());
         }
         self.rested(rest.state, since, at);
         let ready = self.woke(rest.state, at, rank);
-        self.governor.woken(ready);
+        self.governor.woken(ready)?;
         self.found.latency.record(ready - at);
         self.ready = ready;
+        Ok(())
     }
 
     fn rested(&mut self, state: usize, from: Time, to: Time) {

@@ -38,6 +38,7 @@ const ROW: Row = Row {
     delegation: None,
     offload: Some(build),
     segregation: None,
+    idler: None,
 };
 
 /// A policy of a core. What it does not answer stays where it is.

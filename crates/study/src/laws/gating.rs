@@ -22,6 +22,8 @@ fn context() -> GatingContext {
         memory: [Time::ns(22), Time::ns(45)],
         idle_states: Some(ReferenceCore::idle_states()),
         power_down: false,
+        tick: GatingContext::TICK,
+        timer: GatingContext::TIMER,
     }
 }
 

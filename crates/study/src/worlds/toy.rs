@@ -123,6 +123,8 @@ fn policy(settings: &Settings) -> Result<GatingPolicy, StudyError> {
         memory: [zero; 2],
         idle_states: None,
         power_down: false,
+        tick: GatingContext::TICK,
+        timer: GatingContext::TIMER,
     };
     match settings.choice.technique().make {
         Make::Gating(gating) => Ok((gating.build)(&settings.choice, &core)),

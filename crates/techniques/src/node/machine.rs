@@ -1,5 +1,6 @@
 //! A server, as its description has it, and checked.
 
+use halfwink_policy::gating::{Costs, Slots};
 use halfwink_units::{Power, PowerBasis, Time};
 use serde::{Deserialize, Serialize};
 
@@ -300,6 +301,27 @@ impl Machine {
     #[must_use]
     pub fn told(&self, state: usize) -> Option<&IdleState> {
         self.spec.idle_states.get(state.checked_sub(1)?)
+    }
+
+    /// Numbers of the idle states that a machine on sale has, from the shallowest.
+    #[must_use]
+    pub fn on_sale(&self) -> Vec<usize> {
+        let states = self.spec.idle_states.iter().enumerate();
+        states.filter(|(_, state)| !state.proposed).map(|(n, _)| n + 1).collect()
+    }
+
+    /// Costs of a core that is gated in a state, as the kernel is told of it.
+    #[must_use]
+    pub fn gating_costs(&self, gated: usize) -> Costs {
+        let (exit_us, residency_us) =
+            self.told(gated).map_or((0.0, 0.0), |state| (state.exit_us, state.residency_us));
+        Costs {
+            entry: Time::ZERO,
+            break_even: us(residency_us - exit_us),
+            wake_up: us(exit_us),
+            restore: Time::ZERO,
+            slots: Slots::ANY,
+        }
     }
 
     /// Returns a package state by name.

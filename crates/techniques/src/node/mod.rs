@@ -21,6 +21,8 @@ pub enum Idler {
         halted: usize,
         /// State of a gated core.
         gated: usize,
+        /// States that the policy's `Rest` names by their place here, from the shallowest.
+        rests: Vec<usize>,
     },
     /// An idle governor of Linux as the router plays it: one core, whose queue is empty.
     Rest {
@@ -29,6 +31,14 @@ pub enum Idler {
         /// States behind `C1`, `C3` and `C6`.
         depths: [usize; 3],
     },
+}
+
+impl Idler {
+    /// Creates a gating policy that chooses between two states.
+    #[must_use]
+    pub fn gate(policy: GatingPolicy, halted: usize, gated: usize) -> Idler {
+        Idler::Gate { policy, halted, gated, rests: vec![halted, gated] }
+    }
 }
 
 /// Makes the idle policy of a core.

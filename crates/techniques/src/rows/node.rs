@@ -2,7 +2,6 @@
 
 use halfwink_policy::gating::{
     AdaptiveIdle, AlwaysOn, Costs, GatingPolicy, HaltPoll, HaltPollParameters, IdleGate, Oracle,
-    Slots,
 };
 use halfwink_policy::scaling::{
     Depth, IdleParameters, IdleState, IdleStates, Menu, Polling, ScalingPolicy, Teo,
@@ -10,13 +9,9 @@ use halfwink_policy::scaling::{
 use halfwink_units::Time;
 
 use super::availability::{bound, kernel, silicon, today, usual};
-use crate::node::machine::POLL;
+use crate::node::machine::{us, POLL};
 use crate::node::{Announce, Dispatch, Idler, Input, Machine, NodePart, Plan};
 use crate::{Choice, Make, Parameter, Slot, Technique};
-
-fn us(us: f64) -> Time {
-    Time::from_ns(1e3 * us)
-}
 
 /// Number of a state; techniques name only those that were looked for.
 fn state(machine: &Machine, name: &str) -> usize {
@@ -25,10 +20,7 @@ fn state(machine: &Machine, name: &str) -> usize {
 
 /// The states of a machine on sale, the shallowest, a middle one, the deepest.
 fn ladder(machine: &Machine) -> [usize; 3] {
-    let states = &machine.spec().idle_states;
-    let on_sale: Vec<usize> =
-        states.iter().enumerate().filter(|(_, s)| !s.proposed).map(|(n, _)| n + 1).collect();
-    match on_sale[..] {
+    match machine.on_sale()[..] {
         [] => [1; 3],
         [only] => [only; 3],
         [first, last] => [first, first, last],
@@ -73,16 +65,7 @@ fn menu_with(machine: &Machine, name: &str) -> Idler {
 /// A gating policy between C1 and another state, with the costs that the kernel is told.
 fn gate(machine: &Machine, name: &str, make: fn(Costs) -> GatingPolicy) -> Idler {
     let gated = state(machine, name);
-    let (exit_us, residency_us) =
-        machine.told(gated).map_or((0.0, 0.0), |state| (state.exit_us, state.residency_us));
-    let costs = Costs {
-        entry: Time::ZERO,
-        break_even: us(residency_us - exit_us),
-        wake_up: us(exit_us),
-        restore: Time::ZERO,
-        slots: Slots::ANY,
-    };
-    Idler::Gate { policy: make(costs), halted: state(machine, "c1"), gated }
+    Idler::gate(make(machine.gating_costs(gated)), state(machine, "c1"), gated)
 }
 
 /// Whatever the machine's deepest state on sale is called.
@@ -206,8 +189,9 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Linux, cpuidle/governors/haltpoll.c",
         make: idle(&["c1"], |_, machine| Idler::Gate {
             policy: Box::new(HaltPoll::new(HaltPollParameters::LINUX)),
-            halted: POLL,
+            halted: state(machine, "c1"),
             gated: state(machine, "c1"),
+            rests: vec![POLL, state(machine, "c1")],
         }),
         ..ON_A_NODE
     },

@@ -192,8 +192,8 @@ fn decisions(technique: &str, machine: &Machine, gaps: &[(u64, u64)]) -> Vec<Str
             let wake = machine.states[rest.state].wake[0];
             ready = rest.due.min(end) + wake;
             if rest.due >= end {
-                governor.end(end);
-                governor.woken(ready);
+                governor.end(end).unwrap();
+                governor.woken(ready).unwrap();
                 break;
             }
             governor.ticked(ready);

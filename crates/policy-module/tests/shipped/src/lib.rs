@@ -16,22 +16,40 @@ const COUNT: usize = TIMER + 1;
 const ACTIONS: usize = 8;
 const MORE: u64 = u64::MAX;
 
-/// A policy, and the actions that did not fit into the block.
-pub struct Played<P: Policy>(RefCell<(Option<P>, VecDeque<P::Action>)>);
+/// A policy, the actions that did not fit into the block, and what the start said.
+pub struct Played<P: Policy>(RefCell<(Option<P>, VecDeque<P::Action>, Fields)>);
+
+thread_local! {
+    static STATES: RefCell<Vec<Fields>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the idle states of the machine that the module was told of.
+#[must_use]
+pub fn idle_states() -> Vec<Fields> {
+    STATES.with_borrow(Vec::clone)
+}
 
 impl<P: Policy<Event: Record, Action: Record>> Played<P> {
     #[must_use]
     pub const fn new() -> Played<P> {
-        Played(RefCell::new((None, VecDeque::new())))
+        Played(RefCell::new((None, VecDeque::new(), [0; FIELDS])))
     }
 
     /// Answers a call; `make` builds the policy of this number from what the start says.
     pub fn decide(&self, block: &mut Block, make: fn(u32, &Fields) -> P) {
-        let (policy, pending) = &mut *self.0.borrow_mut();
+        let (policy, pending, start) = &mut *self.0.borrow_mut();
         let (now, event) = (Time(block[0]), block[1]);
         let fields: Fields = block[2..PARAMETER].try_into().unwrap();
         if event == 0 {
-            *policy = Some(make(f64::from_bits(block[PARAMETER]) as u32, &fields));
+            *start = fields;
+            *policy = Some(make(f64::from_bits(block[PARAMETER]) as u32, start));
+        }
+        // Told behind the start, and no event of a world: the policy is made anew with it.
+        if event != MORE && event >= 2 + P::Event::KINDS.len() as u64 {
+            STATES.with_borrow_mut(|states| states.push(fields));
+            *policy = Some(make(f64::from_bits(block[PARAMETER]) as u32, start));
+            (block[TIMER], block[COUNT]) = (Time::NEVER.0, 0);
+            return;
         }
         let policy = policy.as_mut().unwrap();
         match event {
@@ -61,11 +79,13 @@ impl<P: Policy<Event: Record, Action: Record>> Default for Played<P> {
 /// Exports what a module exports: of this family, with so many policies of this type.
 #[macro_export]
 macro_rules! exports {
-    ($family:literal, $most:literal, $policy:ty, $make:path) => {
+    ($family:literal, $most:literal, $policy:ty, $make:path $(, $events:literal)?) => {
         const ABOUT: &str = concat!(
             r#"{"family": ""#,
             $family,
-            r#"", "title": "a shipped policy, by its number", "parameters": [{"name": "policy", "#,
+            r#"", "#,
+            $(r#""events": "#, $events, ", ",)?
+            r#""title": "a shipped policy, by its number", "parameters": [{"name": "policy", "#,
             r#""default": 0, "least": 0, "most": "#,
             $most,
             r#", "title": "its number"}]}"#,

@@ -82,6 +82,8 @@ impl Joint {
             memory: [machine.mapg.t_llc, machine.mapg.t_mem],
             idle_states: machine.told_idle_states(),
             power_down: machine.os.power_down,
+            tick: GatingContext::TICK,
+            timer: GatingContext::TIMER,
         };
         let make = |(choice, gating): &Part| (gating.build)(choice, &core);
         match self.sleeping() {

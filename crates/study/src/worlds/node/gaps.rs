@@ -8,7 +8,7 @@ use halfwink_inputs::{open_input, Budget, Share};
 use halfwink_node::gaps::{self, Outcome, ReadError, Recording};
 use halfwink_techniques::node::machine::Machine;
 use halfwink_techniques::node::{MakeIdler, Plan};
-use halfwink_techniques::{Choice, Make};
+use halfwink_techniques::Choice;
 use halfwink_units::Time;
 use serde::Serialize;
 
@@ -16,6 +16,7 @@ use super::job::{check, idler, plan};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
+use crate::prepared::blamed;
 
 /// Linux' default, with which all else is compared.
 const USUAL: &str = "menu";
@@ -245,7 +246,7 @@ fn choices(techniques: &[String]) -> Result<Vec<Choice>, StudyError> {
         let choice = Choice::parse("node", name).map_err(StudyError::Name)?;
         let plan = plan(&choice);
         let allowed = Plan { package: plan.package.clone(), ..Plan::default() };
-        let is_within = choice.parts().any(|part| !matches!(part.technique().make, Make::Node(_)));
+        let is_within = choice.parts().any(|part| part.technique().is_within_requests());
         if plan != allowed || is_within {
             return Err(StudyError::Usage(format!(
                 "`{name}`: in recorded gaps only idle policies and package states can be played \
@@ -365,9 +366,10 @@ impl Play {
             }
         };
         let make: MakeIdler = &|_| idler(choice, machine);
-        gaps::play(machine, recording, kernel, &plan(choice), make)
+        let played = gaps::play(machine, recording, kernel, &plan(choice), make)
             .map(Some)
-            .map_err(|error| StudyError::Model(format!("{choice}: {error}")))
+            .map_err(|error| StudyError::Model(format!("{choice}: {error}")));
+        blamed(choice, played)
     }
 
     fn row(&self, of: &Of, machine: &Machine, outcome: &Outcome) -> IdleRow {

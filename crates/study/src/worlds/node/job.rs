@@ -241,7 +241,7 @@ fn os_cores(profile: &Profile, machine: &Machine, rate: f64) -> u32 {
 
 /// The techniques of a composition that work within a request, as the chip plays them together.
 fn within(choice: &Choice) -> Option<String> {
-    let chip = choice.parts().filter(|part| matches!(part.technique().make, Make::Gating(_)));
+    let chip = choice.parts().filter(|part| part.technique().is_within_requests());
     // A profile that was measured under a module holds for the module's content at that time.
     let names: Vec<String> = chip.map(Choice::own_identity).collect();
     (!names.is_empty()).then(|| names.join("+"))
@@ -317,16 +317,19 @@ pub(super) fn check(choice: &Choice, machine: &Machine, name: &str) -> Result<()
     Ok(())
 }
 
-/// The idle policy of a composition: what it names, or Linux' menu.
+/// The idle policy of a composition: the one that it names, or Linux' menu.
 pub(super) fn idler(choice: &Choice, machine: &Machine) -> Idler {
-    if let Some((choice, make)) = parts(choice).find_map(|(c, part)| Some((c, part.idle?))) {
-        return make(choice, machine);
-    }
-    let usual = Choice::parse("node", "menu").expect("the node has menu");
-    let Some((usual, make)) = parts(&usual).find_map(|(c, part)| Some((c, part.idle?))) else {
-        unreachable!("menu is an idle policy")
+    let named = |choice: &Choice| {
+        choice.parts().find_map(|part| match part.technique().make {
+            Make::Node(row) => Some((row.idle?)(part, machine)),
+            Make::Gating(row) => Some((row.idler?)(part, machine)),
+            _ => None,
+        })
     };
-    make(usual, machine)
+    named(choice).unwrap_or_else(|| {
+        let usual = Choice::parse("node", "menu").expect("the node has menu");
+        named(&usual).expect("menu is an idle policy")
+    })
 }
 
 /// The other slots of a composition.
@@ -357,8 +360,8 @@ impl Prepared for NodeJob {
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let machine = &self.info.machine;
         let make = |core: usize| match idler(&self.choice, machine) {
-            Idler::Gate { policy, halted, gated } => {
-                Idler::Gate { policy: logs.gating(core, policy), halted, gated }
+            Idler::Gate { policy, halted, gated, rests } => {
+                Idler::Gate { policy: logs.gating(core, policy), halted, gated, rests }
             }
             Idler::Rest { policy, depths } => {
                 Idler::Rest { policy: logs.scaling(core, policy), depths }
