@@ -20,6 +20,8 @@ import halfwink as hw
 from halfwink.doctor import WASM, _has_target
 from halfwink.new_policy import facts, families, new_policy
 
+ROOT = Path(__file__).parents[2]
+
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True, check=False)
@@ -210,6 +212,55 @@ def test_own_policy_is_compared_in_folder_of_its_own(halfwink, tmp_path: Path, m
     changed = halfwink("replay", str(log))
     assert changed.status == 2
     assert "its content has changed" in changed.err
+
+
+@pytest.fixture(scope="module")
+def teo(folder_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The module of the documentation's teo."""
+    folder = tmp_path_factory.mktemp("teo") / "my-teo"
+    shutil.copytree(folder_of("gating"), folder)
+    shutil.copy(ROOT / "docs/examples/teo.rs", folder / "src/lib.rs")
+    done = make(folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "my-gate.wasm"
+
+
+def test_teo_from_comments_of_the_kernel_is_teo(halfwink, tmp_path: Path, teo: Path):
+    (tmp_path / "teo.wasm").write_bytes(teo.read_bytes())
+    checked = halfwink("check-policy", "./teo.wasm", "--seeds", "20")
+    assert checked.status == 0, checked.out + checked.err
+    last = "decides as `teo` (Linux, cpuidle/governors/teo.c) in all 20 seeds\n"
+    assert checked.out.endswith(last)
+    chip = ("compare", "nginx-10pct", "-w", "chip", "-m", "golden-cove-4", "-n", "4000000")
+    done = halfwink(*chip, "-t", "menu,teo,./teo.wasm", "-o", "chip")
+    assert done.status == 0, done.err
+    menu, shipped, own = hw.open(tmp_path / "chip").runs.tail(3).to_dicts()
+    assert {name for name in own if own[name] != shipped[name]} == {"technique", "available"}
+    assert menu["energy_j"] != shipped["energy_j"]
+    # On a server of today both wake for the same gaps; the shipped one wakes for ticks, too.
+    node = ("compare", "nginx@10", "-t", "teo,./teo.wasm", "--set", "requests=100000")
+    done = halfwink(*node, "-o", "node")
+    assert done.status == 0, done.err
+    runs = hw.open(tmp_path / "node").runs
+    menu, teo_j, own_j = runs["energy_j"].to_list()
+    assert abs(own_j / teo_j - 1) < 1e-3 < abs(menu / teo_j - 1)
+    # In recorded gaps, which the same code plays.
+    gaps = ["cpu,begin_us,end_us", *(f"0,{1e3 * n},{1e3 * n + 1 + n % 900}" for n in range(2000))]
+    (tmp_path / "gaps.csv").write_text("\n".join(gaps))
+    done = halfwink("idle", "gaps.csv", "-t", "teo,./teo.wasm", "--json")
+    assert done.status == 0, done.err
+    rows = {row["technique"]: row["energy_j"] for row in done.rows("policies")}
+    assert rows["./teo.wasm"] == pytest.approx(rows["teo"], rel=1e-3)
+
+
+def test_module_of_halts_has_nothing_within_requests(halfwink, tmp_path: Path, module: Path):
+    (tmp_path / "own.wasm").write_bytes(module.read_bytes())
+    done = halfwink("profile", "nginx-1pct", "-m", "golden-cove", "-t", "./own.wasm", "-q")
+    assert done.status == 2, done.err
+    assert "`./own.wasm` decides in halts alone, so that no profile has it" in done.complaint
+    done = halfwink("compare", "nginx@30", "-t", "./own.wasm+teo")
+    assert (done.status, done.err.count("\n")) == (2, 1), done.err
+    assert "both decide how an idle core sleeps" in done.complaint
 
 
 def test_names_of_files_have_characters_that_techniques_have_a_use_for(

@@ -27,6 +27,7 @@ PLAYED = {
     "idle",
     "json",
     "logs",
+    "own-policy",
     "record",
     "resctrl",
     "sampling",

@@ -314,8 +314,13 @@ def _within(techniques: Sequence[str]) -> list[str]:
         return []
     known = sorted(t["name"] for t in _core.techniques() if {WORLD, NODE} <= {*t["worlds"]})
     for part in (part for name in techniques for part in name.split("+")):
-        if part.partition(":")[0].partition("@")[0].endswith(OWN):
+        if (name := part.partition(":")[0]).partition("@")[0].endswith(OWN):
             library().identity(NODE, part)
+            if not _core.techniques([name])[0]["is_within_requests"]:
+                raise HalfwinkError(
+                    f"`{part}` decides in halts alone, so that no profile has it; "
+                    "`halfwink compare` plays it as it is"
+                )
         elif part.partition(":")[0] not in known:
             raise HalfwinkError(
                 f"`{part}` does not work within a request, so that no profile has it; expected "

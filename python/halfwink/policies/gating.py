@@ -20,6 +20,17 @@ class Bound(IntEnum):
     ETA = 2
 
 
+class Depth(IntEnum):
+    """Kinds of idle states."""
+
+    #: The core spins.
+    POLL = 0
+    #: The clock stands still; the core leaves the state by itself.
+    CLOCK_STOPPED = 1
+    #: The core loses its clock and more; it leaves the state by `Wake`.
+    DEEP = 2
+
+
 class Start(NamedTuple):
     """Properties of a policy's core; times in picoseconds.
 
@@ -33,6 +44,8 @@ class Start(NamedTuple):
         loads: loads that may wait for memory at once.
         cache: time to miss the last cache.
         memory: time of memory from there.
+        tick: time between ticks of the kernel.
+        timer: time until the next timer that a governor sees on an idle core.
     """
 
     entry: int
@@ -44,6 +57,8 @@ class Start(NamedTuple):
     loads: int
     cache: int
     memory: int
+    tick: int
+    timer: int
 
 
 class StallBegin(NamedTuple):
@@ -91,6 +106,23 @@ class Granted(NamedTuple):
     wake_up: int
 
 
+class IdleState(NamedTuple):
+    """An idle state that the machine may use, in the order of its table: told before all other
+    events, at time zero.
+
+    Attributes:
+        state: place in the table, for `Rest`.
+        exit: time to leave it that governors are told.
+        residency: shortest stay worth the state that governors are told.
+        depth: see `Depth`.
+    """
+
+    state: int
+    exit: int
+    residency: int
+    depth: int
+
+
 @dataclass(slots=True)
 class Gate:
     """Cuts the supply of the core, which is stalled or halted."""
@@ -117,7 +149,7 @@ class Hindsight:
     wake: int
 
 
-Event = StallBegin | StallEnd | Token | Response | IdleBegin | IdleEnd | Awake | Granted
+Event = StallBegin | StallEnd | Token | Response | IdleBegin | IdleEnd | Awake | Granted | IdleState
 Action = Gate | Rest | Wake | Hindsight
 
 FAMILY = Family(
@@ -132,6 +164,7 @@ FAMILY = Family(
         "idle-end": IdleEnd,
         "awake": Awake,
         "granted": Granted,
+        "idle-state": IdleState,
     },
     {"gate": Gate, "rest": Rest, "wake": Wake, "hindsight": Hindsight},
 )

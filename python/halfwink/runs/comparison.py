@@ -7,12 +7,12 @@ import logging
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from halfwink import _core, inputs
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import Job, Settings, names, pairs, technique_list
+from halfwink.jobs import OWN, Job, Settings, names, pairs, technique_list
 from halfwink.library import declared, machines, root, workload_names
 from halfwink.results.relate import family_of, parts_of
 from halfwink.results.results import CURVES, Results
@@ -214,17 +214,28 @@ def default_world(
         return NODE if machine in known else WORLD
     if any(map(_is_profile, workloads)):
         return NODE
-    chips, nodes = (
-        {t["name"] for t in _core.techniques() if w in t["worlds"]} for w in (WORLD, NODE)
-    )
     parts = {part for name in names(techniques) for part in parts_of(name)}
     if parts:
+        listed = {t["name"]: t for t in _core.techniques() + _own(parts)}
+        chips, nodes = (
+            {name for name, t in listed.items() if world in t["worlds"]} for world in (WORLD, NODE)
+        )
         # The default chip names no idle states that governors choose from.
-        is_of_today = any(family_of(part, WORLD) in OF_SOME_MACHINES for part in parts)
+        of_some = {name for name in chips if listed[name]["family"] in OF_SOME_MACHINES}
+        is_of_today = not parts.isdisjoint(of_some)
         return NODE if parts <= nodes and (is_of_today or not parts <= chips) else WORLD
     profiled = _profiled()
     services_of = {workload.split("@")[0] for workload in workloads}
     return NODE if services_of and services_of <= profiled else WORLD
+
+
+def _own(parts: Iterable[str]) -> list[dict[str, Any]]:
+    """Returns what policies of users among these say of themselves; none if one cannot be played,
+    which preparing its runs says."""
+    try:
+        return _core.techniques([part for part in parts if part.partition("@")[0].endswith(OWN)])
+    except HalfwinkError:
+        return []
 
 
 def _profiled() -> set[str]:

@@ -76,7 +76,7 @@ TABLES = {
     "list techniques": tables(
         "techniques with their parameters",
         techniques=part(
-            "name family title source how is_usual is_modifier settings",
+            "name family title source how is_usual is_modifier is_within_requests settings",
             worlds=TEXT.listed(),
             available=choice("today", "kernel", "silicon", "bound"),
             parameters=PARAMETER.listed(),

@@ -5,7 +5,8 @@ import { OFF, event, now, parameter, play, request, setTimer } from "./halfwink"
 export { halfwink_abi, halfwink_about, halfwink_block, halfwink_decide } from "./halfwink";
 
 enum Event {
-    Start, Timer, StallBegin, StallEnd, Token, Response, IdleBegin, IdleEnd, Awake, Granted
+    Start, Timer, StallBegin, StallEnd, Token, Response, IdleBegin, IdleEnd, Awake, Granted,
+    IdleState
 }
 enum Action { Gate = 1, Rest, Wake }
 

@@ -9,7 +9,9 @@
 
 #include "halfwink.h"
 
-enum { STALL_BEGIN = 2, STALL_END, TOKEN, RESPONSE, IDLE_BEGIN, IDLE_END, AWAKE, GRANTED };
+enum {
+    STALL_BEGIN = 2, STALL_END, TOKEN, RESPONSE, IDLE_BEGIN, IDLE_END, AWAKE, GRANTED, IDLE_STATE
+};
 enum { GATE = 1, REST, WAKE };
 
 static u64 after;

@@ -19,6 +19,10 @@ pub struct Start {
     pub token_entries: u64,
     /// Time until an access has missed the last cache, and time of memory from there.
     pub memory: [u64; 2],
+    /// Time between ticks of the kernel.
+    pub tick: u64,
+    /// Time until the next timer that a governor sees on an idle core.
+    pub timer: u64,
     /// The module's parameters, in the order in which it lists them.
     pub parameters: [f64; 16],
 }
@@ -47,6 +51,9 @@ pub enum Event {
     Awake,
     /// A faster wake-up is granted, once.
     Granted { wake_up: u64 },
+    /// An idle state that the machine may use, in the order of its table, told before all other
+    /// events: the core polls (`depth` 0), stops its clock (1) or goes deeper (2).
+    IdleState { state: u8, exit: u64, residency: u64, depth: u64 },
 }
 
 /// Actions that a policy can request.
@@ -56,7 +63,7 @@ pub enum Action {
     Gate,
     /// Enter an idle state of the machine's table, by its place. Only in a halt.
     Rest { state: u8 },
-    /// Wake a gated core.
+    /// Wake a core that is gated, or in a state that is deeper than a stopped clock.
     Wake,
 }
 
@@ -72,6 +79,8 @@ impl Event {
                 slots: [field[4], field[5]],
                 token_entries: field[6],
                 memory: [field[7], field[8]],
+                tick: field[9],
+                timer: field[10],
                 parameters,
             }),
             1 => Event::Timer,
@@ -85,7 +94,11 @@ impl Event {
             6 => Event::IdleBegin,
             7 => Event::IdleEnd { began: field[0] },
             8 => Event::Awake,
-            _ => Event::Granted { wake_up: field[0] },
+            9 => Event::Granted { wake_up: field[0] },
+            _ => {
+                let [state, exit, residency, depth, ..] = *field;
+                Event::IdleState { state: state as u8, exit, residency, depth }
+            }
         }
     }
 }
