@@ -35,6 +35,15 @@ class IdleGate(Gating):
         return gating.Gate() if isinstance(event, gating.IdleBegin) else gating.Wake()
 
 
+class InC1(Gating):
+    """Stops the clock of an idle core, and nothing more."""
+
+    events = (gating.IdleBegin,)
+
+    def on_event(self, now: int, event: gating.Event) -> gating.Action:
+        return gating.Rest(1)
+
+
 PATIENCE = 20 * US
 
 

@@ -336,3 +336,49 @@ def test_numbers_that_cannot_be_are_refused():
         hw.advise(SERVICE, p99_us=-1)
     with pytest.raises(HalfwinkError, match="p99_us: found '2ms', expected a number"):
         hw.advise(SERVICE, p99_us="2ms")  # type: ignore[arg-type]
+
+
+GOVERNOR = """
+from halfwink.policies import Gating
+from halfwink.policies.gating import Gate, IdleBegin, IdleEnd, IdleState, Rest, Wake
+
+class {name}(Gating):
+    \"\"\"Has one state.\"\"\"
+
+    events = (IdleState, IdleBegin, IdleEnd)
+
+    def on_event(self, now, event):
+        if isinstance(event, IdleBegin):
+            return {action}
+        if isinstance(event, IdleEnd):
+            return Wake()
+"""
+
+
+def test_policy_of_ones_own_competes_in_its_slot(halfwink: Halfwink, tmp_path: Path):
+    # The first state on sale, which the search names c1; and the deepest one at once.
+    for name, action in (("First", "Rest(1)"), ("Deepest", "Gate()")):
+        (tmp_path / f"{name.lower()}.py").write_text(GOVERNOR.format(name=name, action=action))
+    words = ("advise", SERVICE, "--load", "10%", "--requests", str(FEW))
+    done = halfwink(*words, "-t", "./first.py,./deepest.py,packing:limit=3", "-o", "out", "--json")
+    assert done.status == 0, done.err
+    runs = {row["technique"]: row for row in done.rows("runs")}
+    tried = {row["technique"]: row for row in done.rows("tried")}
+    assert tried["./first.py"]["energy_j_per_unit"] == tried["c1"]["energy_j_per_unit"]
+    assert tried["./first.py"]["needs"] == "kernel"
+    said = [line for line in done.json()["verdict"] if line.startswith("With ./")]
+    for line, option in zip(said, ("./first.py", "./deepest.py"), strict=True):
+        best = line.removeprefix(f"With {option}, ").partition(" ")[0]
+        assert option in best.split("+")
+        assert best in runs
+    for more, complaint in (
+        ("./first.py", "`./first.py` cannot be had today"),
+        ("tap+teo", "`tap+teo`: expected one technique of a server"),
+        ("ladder", "`ladder`: expected one technique of a server"),
+        ("./none.py", "./none.py: No such file"),
+        ("dvfs-oracle", "the profile of exponential does not say"),
+    ):
+        today = ["--today"] if more == "./first.py" else []
+        done = halfwink(*words, "-t", more, *today)
+        assert (done.status, done.err.count("\n")) == (2, 1), done.err
+        assert complaint in done.complaint

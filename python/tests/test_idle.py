@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Halfwink
+from policy_twins import InC1
 
 import halfwink as hw
 from halfwink.errors import HalfwinkError
@@ -69,6 +70,12 @@ def test_energy_of_states_by_hand(tmp_path: Path):
     # Gaps of 50 us are for C1E, of 1 ms for C6: C1 is too shallow in both.
     assert (c1["right_pct"], c1["shallow_pct"], c1["deep_pct"]) == (0, 100, 0)
     assert found.recording["idle_pct"] == pytest.approx(100 * 1050 / 1100)
+
+
+def test_class_of_ones_own_rests_as_the_native_policy_does(busy: Path):
+    found = hw.idle(busy, machine=ON, techniques=["c1", InC1])
+    own, native = found.row("InC1()"), found.row("c1")
+    assert {name for name in own if own[name] != native[name]} == {"technique"}
 
 
 def test_best_is_a_bound_and_menu_without_a_limit_is_the_last_row(busy: Path, quiet: Path):

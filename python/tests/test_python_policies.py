@@ -26,6 +26,7 @@ OF_THE_NAME = ("technique", "available", "today", "host_s", "beyond_today")
 TWINS = {
     "idle-gate": (policy_twins.IdleGate, "nginx", {"world": "chip", "instructions": 300_000}),
     "tap": (policy_twins.Tap, "nginx", {"world": "chip", "instructions": 300_000}),
+    "c1": (policy_twins.InC1, "nginx@10", {"set": {"requests": 20_000}}),
     "l3fwd-power-pause": (policy_twins.L3fwdPause, "ipv4@20", {"world": "router"}),
     "always-big": (
         policy_twins.BigOnly,

@@ -24,6 +24,7 @@ from halfwink.advice.composition_search import (
     USUAL,
     Question,
     Search,
+    checked_options,
     is_possible,
     needs_at_most,
 )
@@ -55,6 +56,8 @@ from halfwink.runs.studies import keep
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from halfwink.policies.finding import Technique
 
 #: Load of a service if none is given.
 LOAD = "30%"
@@ -138,6 +141,7 @@ def advise(
     machine: str | None = None,
     servers: int | None = None,
     today: bool = False,
+    techniques: Technique | Sequence[Technique] | None = None,
     set: Settings | None = None,
     requests: int = REPORTED,
     out: Place | str | None = None,
@@ -155,6 +159,8 @@ def advise(
         machine: server of today, or a file.
         servers: servers of the fleet, for kilowatt hours a year.
         today: search only what can be had today.
+        techniques: policies of your own (`halfwink.policies`) and techniques with other parameters
+            (``coalesce:hold_us=20``), as options beside the usual ones of their slots.
         set: values of the server to change, by path.
         requests: length of each run that is reported.
         out: folder or URL in which runs are kept, and reused, and to which tables are written.
@@ -177,13 +183,14 @@ def advise(
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load already: give it as load ({LOAD})")
     check_service(workload)
+    more = checked_options(techniques, only_today=today)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@{rate.removesuffix('%')}", on, USUAL, pairs(set))
     replace(job, options=(("requests", str(requests)),)).prepare()
     folder = place(out) if out is not None else None
     kept = temporary_store() if folder is None else nullcontext(RunStore(folder / "runs"))
     with kept as store:
-        question = Question(job, p99_us, store, executor, progress)
+        question = Question(job, p99_us, store, executor, progress, more)
         search = Search.of(question)
         search.run("today" if today else "silicon")
         found = _Found(question, search, today, requests)
@@ -233,6 +240,7 @@ class _Found:
         self.question, self.search = question, search
         self.needs = NEEDS[:1] if only_today else NEEDS[:3]
         finalists = [name for need in self.needs for name in search.finalists(need)]
+        finalists += map(search.with_option, question.more)
         # What just keeps the goal in a short run may break it in a long one: then the next ones.
         more = search.keeping("today")
         while True:
@@ -274,6 +282,7 @@ class _Found:
         assumptions = self._assumptions() if is_change else _no_assumptions()
         sentences = [*self._set(), *(self._fleet(servers) if is_change else ())]
         sentences += [*self._runner_up(), *(self._beyond() if is_kept else self._instead())]
+        sentences += self._asked_for()
         sentences += [*self._without_goal(), *self._see()] if is_kept else []
         sentences += self._rests_on(assumptions)
         return Advice(
@@ -389,6 +398,21 @@ class _Found:
         if len(self.needs) == 1:
             return []
         return ["Neither would a changed kernel nor hardware that is not sold today."]
+
+    def _asked_for(self) -> list[str]:
+        """Returns what the best composition with each option of the user's own gives, where the
+        answer does not name the option already."""
+        named = "+".join([self.today, *(name for _, name in self.steps)]).split("+")
+        lines: list[str] = []
+        for option in self.question.more:
+            name = self.search.with_option(option)
+            if option in named:
+                continue
+            cost = cost_of(self.group, name, self.today)
+            beside = compared(self.judged.saved(name, self.today))
+            line = f"With {option}, {name} is the best: beside {self.today} it {beside}, {cost}"
+            lines.append(f"{line}." if self.keeps(name) else f"{line}; it does not keep the goal.")
+        return lines
 
     def _without_goal(self) -> list[str]:
         """Returns what the goal costs: the cheapest composition of today that breaks it."""

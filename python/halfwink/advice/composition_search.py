@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import Job, Pairs
+from halfwink.jobs import OWN, Job, Pairs, technique_list
 from halfwink.results.judgement import AS_GOOD_PCT, NEEDS, needs
 from halfwink.results.results import Results
 from halfwink.results.store import RunStore
 from halfwink.runs.comparison import NODE
 from halfwink.runs.executors import Executor, Submits
 from halfwink.runs.studies import run_all
+
+if TYPE_CHECKING:
+    from halfwink.policies.finding import Technique
 
 #: The baseline, which has no technique in any other slot.
 USUAL = "menu"
@@ -69,6 +72,7 @@ class Question:
         job: the baseline's job.
         goal_us: the 99th percentile must not be longer, in microseconds. If none is given, not
             longer than the limits of a comparison allow over the baseline's.
+        more: options of slots beside the usual ones: policies of users, other parameters.
     """
 
     job: Job
@@ -76,6 +80,7 @@ class Question:
     store: RunStore
     executor: Executor | Submits | None = None
     tell: Callable[[str], None] | None = None
+    more: Sequence[str] = ()
 
     def play(
         self, techniques: Sequence[str], requests: int, changed: Sequence[Pairs] = ((),)
@@ -109,7 +114,11 @@ class Search:
 
     @staticmethod
     def of(question: Question) -> Search:
-        """Finds what the server, and the profile of the service, can play."""
+        """Finds what the server, and the profile of the service, can play.
+
+        Raises:
+            HalfwinkError: an option that the question adds cannot be played.
+        """
         options: dict[str, list[str]] = {family: [] for family in FAMILIES}
         for technique in _core.techniques():
             family, name = technique["family"], technique["name"]
@@ -119,6 +128,10 @@ class Search:
                 continue
             names = _with_parameters(name, question.goal_us)
             options[family] += [n for n in names if is_possible(replace(question.job, technique=n))]
+        for name in question.more:
+            replace(question.job, technique=name).prepare()
+            known = options[slot_of(name)]
+            known += [name] if name not in known else []
         return Search(question, options)
 
     def run(self, most: str) -> None:
@@ -199,6 +212,10 @@ class Search:
         """Returns compositions that need no more than ``need`` and keep the goal, by energy."""
         return [name for name in self._useful(need) if self.question.keeps(self.rows[name])]
 
+    def with_option(self, option: str) -> str:
+        """Returns the best composition that has this option in its slot."""
+        return min((n for n in self.rows if option in n.split("+")), key=self._rank)
+
     def _useful(self, need: str) -> list[str]:
         """Returns compositions that need no more than ``need``, each part of which does something,
         the best first."""
@@ -216,6 +233,43 @@ class Search:
             ):
                 return True
         return False
+
+
+def checked_options(
+    given: Technique | Sequence[Technique] | None, *, only_today: bool
+) -> list[str]:
+    """Returns options of slots as texts.
+
+    Raises:
+        HalfwinkError: one cannot be an option of the search.
+    """
+    options = technique_list(given) or []
+    for name in options:
+        slot_of(name)
+        if only_today and needs(name, NODE) != NEEDS[0]:
+            raise HalfwinkError(
+                f"`{name}` cannot be had today, and the search was to leave out all that cannot"
+            )
+    return options
+
+
+def slot_of(technique: str) -> str:
+    """Returns the family in `FAMILIES` whose slot a technique with its parameters fills.
+
+    Raises:
+        HalfwinkError: the technique fills no slot of the search, or several.
+    """
+    name = technique.partition(":")[0]
+    if name.partition("@")[0].endswith(OWN):
+        is_within = _core.techniques([name])[0]["is_within_requests"]
+        return "gating" if is_within else "idle"
+    families = {t["name"]: t["family"] for t in _core.techniques() if NODE in t["worlds"]}
+    if families.get(name) not in FAMILIES:
+        raise HalfwinkError(
+            f"`{technique}`: expected one technique of a server, also with parameters "
+            "(coalesce:hold_us=20), or a policy of your own (./my-gate.wasm)"
+        )
+    return families[name]
 
 
 def name_of(point: Point) -> str:

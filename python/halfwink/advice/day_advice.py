@@ -21,7 +21,13 @@ from halfwink.advice.advice import (
     checked_goal,
     service_of,
 )
-from halfwink.advice.composition_search import USUAL, Question, Search, needs_at_most
+from halfwink.advice.composition_search import (
+    USUAL,
+    Question,
+    Search,
+    checked_options,
+    needs_at_most,
+)
 from halfwink.advice.fleet_day import SLEEP_W, WAKE_S, Curve, Day, Fleet, Plan, on_line
 from halfwink.advice.linux_lines import linux_lines
 from halfwink.errors import HalfwinkError
@@ -49,6 +55,8 @@ from halfwink.runs.studies import keep, run_all
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from halfwink.policies.finding import Technique
 
 #: Loads that are played, in per cent of what a server carries.
 LOADS = (0.1, 1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80)
@@ -118,6 +126,7 @@ def advise_day(
     p99_us: float | None = None,
     machine: str | None = None,
     today: bool = False,
+    techniques: Technique | Sequence[Technique] | None = None,
     set: Settings | None = None,
     sleep_w: float = SLEEP_W,
     wake_s: float = WAKE_S,
@@ -139,6 +148,8 @@ def advise_day(
             10 % longer than with Linux' defaults on all servers, and 5 % in the mean.
         machine: server of today, or a file.
         today: search only what can be had today.
+        techniques: policies of your own (`halfwink.policies`) and techniques with other parameters
+            (``coalesce:hold_us=20``), as options beside the usual ones of their slots.
         set: values of the server to change, by path.
         sleep_w: watts of a server that sleeps.
         wake_s: seconds from there to its first request.
@@ -166,6 +177,7 @@ def advise_day(
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load: that of the day is in its file")
     check_service(workload)
+    more = checked_options(techniques, only_today=today)
     read = Day.read(day)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@50", on, USUAL, pairs(set))
@@ -181,7 +193,8 @@ def advise_day(
             rates = tuple(by * rate for rate in read.per_s)
             read = replace(read, per_s=rates, scaled_by=by)
         fleet = Fleet(read, servers, capacity, goal, sleep_w, wake_s)
-        found = _Found(fleet, job, Question(job, goal, store, executor, tell), today)
+        question = Question(job, goal, store, executor, tell, more)
+        found = _Found(fleet, job, question, today)
         found.play(requests)
         advice = found.advice(reply_kb)
     if folder is not None:
@@ -216,6 +229,7 @@ class _Found:
             search.run(self.needs[-1])
             for need in self.needs:
                 names |= dict.fromkeys(search.finalists(need)[:FINALISTS])
+            names |= dict.fromkeys(map(search.with_option, self.question.more))
         loads = sorted({*LOADS, float(f"{self.peak:.4g}")})
         tell(f"{1 + len(names)} compositions at {len(loads)} loads")
         jobs = [

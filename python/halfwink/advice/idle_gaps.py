@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import Settings, pairs
+from halfwink.jobs import Settings, pairs, technique_list
 from halfwink.library import library
 from halfwink.native import stoppable
 from halfwink.results import wording
@@ -28,6 +28,8 @@ from halfwink.runs.comparison import NODE, default_machine
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from halfwink.policies.finding import Technique
 
 Row = dict[str, Any]
 
@@ -354,7 +356,7 @@ def idle(
     file: str | os.PathLike[str],
     *,
     machine: str | None = None,
-    techniques: str | Sequence[str] | None = None,
+    techniques: Technique | Sequence[Technique] | None = None,
     limit_us: float | None = None,
     p99_us: float | None = None,
     states: Sequence[str] = (),
@@ -367,8 +369,9 @@ def idle(
         file: text of ``power:cpu_idle`` (perf script, trace-cmd report, ftrace, idlestat), or CSV
             with the columns ``cpu,begin_us,end_us``; ``-`` is standard input.
         machine: server of today, or a file.
-        techniques: idle policies and package states; Linux' menu is always among them. If none is
-            named, the usual ones whose states the machine has.
+        techniques: idle policies, also of your own (`halfwink.policies`), and package states;
+            Linux' menu is always among them. If none is named, the usual ones whose states the
+            machine has.
         limit_us: longest exit latency that is allowed, in microseconds.
         p99_us: longest 99th percentile of wake-ups, in microseconds, for the advice.
         states: the machine's states by their numbers in the recorded kernel (``poll, c1, c6``).
@@ -391,7 +394,7 @@ def idle(
             Path(file),
             on,
             pairs(set),
-            [techniques] if isinstance(techniques, str) else list(techniques or ()),
+            technique_list(techniques) or [],
             limit_us=limit_us,
             states=list(states),
             any_bad="bad-lines" in ignore,

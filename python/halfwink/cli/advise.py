@@ -18,7 +18,7 @@ from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_sentences, print_table, print_tables, say
 from halfwink.cli.results import NO_FIGURE, FigureOptions, save
-from halfwink.cli.settings import Setting, settings
+from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.files import place
 from halfwink.models.response_times import time_us
@@ -66,6 +66,7 @@ def advise(
     servers: int | None = None,
     day: DayOptions = DayOptions(),
     today: Annotated[bool, Parameter(negative="")] = False,
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     setting: Setting = None,
     requests: int | None = None,
     commit: Annotated[Path | None, Parameter(name="--commit")] = None,
@@ -99,6 +100,9 @@ def advise(
         A day of a fleet.
     today
         Search only what can be had today.
+    technique
+        Search these, too, separated by commas: policies of your own (./my-gate.wasm), techniques
+        with other parameters (packing:limit=32).
     setting
         Change a value of the server: --set shared.uncore.awake_w=60. May be repeated.
     requests
@@ -124,7 +128,7 @@ def advise(
         raise HalfwinkError(f"{commit}: is there already; a prediction is written once")
     goal = None if p99 is None else time_us(p99)
     values = dict(settings(setting))
-    told = [load, goal, machine, today, requests, *values.items()]
+    told = [load, goal, machine, today, technique, requests, *values.items()]
     told += [] if day.day is None else [day.day, servers, day.sleep_w, day.wake_s]
     folder = place(out or OUT / slug("advise", workload, told=told))
 
@@ -135,6 +139,7 @@ def advise(
         "p99_us": goal,
         "machine": machine,
         "today": today,
+        "techniques": split_techniques(technique),
         "set": values,
         "out": folder,
         "executor": executor_named(executor),

@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "advise": (
         ("nginx --load 30% --p99 2ms", "what to set tonight, and what it hangs on"),
         ("memcached -m zen4-96 --today --json", "what can be had now, for programs"),
+        ("nginx -t ./my-gate.wasm", "with a policy of your own among the techniques"),
         (
             "nginx --day counts.csv --servers 1000 --p99 100us",
             "what to set on a fleet, and which servers may sleep",

@@ -58,6 +58,8 @@ AS_GOOD = 0.1
 AS_SOON = 1.01
 #: What a technique may need, from nothing to what no machine has.
 NEEDS = ("today", "kernel", "silicon", "bound")
+#: What a policy of the user's own needs, and how it is had.
+OF_ONES_OWN = ("kernel", "the policy built into a kernel", False)
 
 #: Columns of savings, each followed by the ends of its interval.
 SAVED = ("energy_saving_pct", "equal_rate_saving_pct", "beyond_today_pct")
@@ -69,7 +71,7 @@ def needs(technique: str, world: str) -> str:
     A policy of the user's own is a change of a kernel.
     """
     known = _available(world)
-    said = (known.get(part, ("kernel", "", False))[0] for part in parts_of(technique))
+    said = (known.get(part, OF_ONES_OWN)[0] for part in parts_of(technique))
     return max(said, key=NEEDS.index)
 
 
@@ -77,7 +79,7 @@ def how(technique: str, world: str) -> str:
     """Returns the way to get what a technique needs, in one line; empty where none is known."""
     known = _available(world)
     most = needs(technique, world)
-    parts = [known.get(part.split(":")[0], ("", "", False)) for part in technique.split("+")]
+    parts = [known.get(part.split(":")[0], OF_ONES_OWN) for part in technique.split("+")]
     return " and ".join(dict.fromkeys(told for need, told, _ in parts if need == most and told))
 
 
