@@ -40,7 +40,11 @@ pub(crate) struct Governor {
 }
 
 /// Fault of a policy that lets work wait.
-const TO_SLEEP: &str = "it sends a core to sleep that has work";
+const TO_SLEEP: &str = "it sent a core to sleep that has work";
+
+fn misled(fault: impl Into<String>) -> RunError {
+    RunError::Misled(fault.into())
+}
 
 /// Rest of a core under a gating policy.
 #[derive(Clone, Copy)]
@@ -60,17 +64,20 @@ impl Gated {
         match action {
             gating::Action::Gate if !self.is_gated => Ok(Gated { state: gated, is_gated: true }),
             gating::Action::Rest { state } if !self.is_gated => {
-                let state = *rests.get(usize::from(state)).ok_or(RunError::Misled(
-                    "it asks for an idle state that the machine has not",
-                ))?;
-                Ok(Gated { state, is_gated: state > halted })
+                let Some(&known) = rests.get(usize::from(state)) else {
+                    let count = rests.len();
+                    let fault =
+                        format!("it asked for the idle state {state}, expected one below {count}");
+                    return Err(misled(fault));
+                };
+                Ok(Gated { state: known, is_gated: known > halted })
             }
             gating::Action::Gate | gating::Action::Rest { .. } => {
-                Err(RunError::Misled("it asks a core that sleeps for another idle state"))
+                Err(misled("it asked for another idle state of a core that sleeps"))
             }
-            gating::Action::Wake => Err(RunError::Misled("it wakes a core that has no work")),
+            gating::Action::Wake => Err(misled("it woke a core that has no work")),
             gating::Action::Hindsight { .. } => {
-                Err(RunError::Misled("it accounts a rest that has not ended"))
+                Err(misled("it accounted a rest that has not ended"))
             }
         }
     }
@@ -116,7 +123,7 @@ impl Governor {
     /// A timer that leaves the core asleep, in this state, is due.
     pub(crate) fn ring(&mut self, now: Time, state: usize) -> Result<Resting, RunError> {
         let Kind::Gate { host, halted, gated, rests } = &mut self.kind else {
-            return Err(RunError::Misled("its timer is a tick, which wakes the core"));
+            return Err(misled("its timer is a tick, which wakes the core"));
         };
         let mut rest = Ok(Gated { state, is_gated: self.is_gated });
         let rang = host.ring(now, |_, action| {
@@ -125,7 +132,7 @@ impl Governor {
             }
         });
         if rang.is_err() {
-            return Err(RunError::Misled("its timer rings for ever"));
+            return Err(misled("its timer rings for ever"));
         }
         let due = host.due();
         Ok(self.rests(rest?, due))
@@ -158,8 +165,8 @@ impl Governor {
             },
         );
         match (sleeps, wakes) {
-            (true, _) => Err(RunError::Misled(TO_SLEEP)),
-            (_, false) => Err(RunError::Misled("it leaves a core asleep that has work")),
+            (true, _) => Err(misled(TO_SLEEP)),
+            (_, false) => Err(misled("it left a core asleep that has work")),
             _ => Ok(found),
         }
     }
@@ -188,7 +195,7 @@ impl Governor {
             }
         }
         match sleeps {
-            true => Err(RunError::Misled(TO_SLEEP)),
+            true => Err(misled(TO_SLEEP)),
             false => Ok(()),
         }
     }
@@ -212,6 +219,6 @@ fn resting(rest: Option<Rest>, depths: [usize; 3], now: Time) -> Result<Resting,
         Some(Rest::HaltFor { span, depth }) => {
             Ok(Resting { state: state(depth), due: now.saturating_add(span), wakes: true })
         }
-        _ => Err(RunError::Misled("it asks for a rest that only routers know")),
+        _ => Err(misled("it asks for a rest that only routers know")),
     }
 }

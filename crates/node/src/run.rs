@@ -80,7 +80,7 @@ pub enum RunError {
     Plan(String),
     /// A policy asks for what a core cannot do.
     #[error("the idle policy failed: {0}")]
-    Misled(&'static str),
+    Misled(String),
     /// The model lost track of time or energy.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),

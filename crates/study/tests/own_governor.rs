@@ -55,19 +55,19 @@ fn governor_whose_requests_no_server_can_follow_is_named() {
     let (idle_begin, idle_end, awake) = (6, 7, 8);
     let (gate, rest, wake) = (requests(1, &[]), |state| requests(2, &[state]), requests(3, &[]));
     for (decide, line) in [
-        (at(idle_begin, &rest(4)), "an idle state that the machine has not"),
-        (at(idle_begin, &wake), "it wakes a core that has no work"),
-        (at(idle_begin, &requests(4, &[0, 1])), "it accounts a rest that has not ended"),
-        (at(idle_begin, &gate), "it leaves a core asleep that has work"),
-        (at(idle_begin, &rest(3)), "it leaves a core asleep that has work"),
-        (at(idle_end, &gate), "it sends a core to sleep that has work"),
-        (at(idle_begin, &gate) + &at(idle_end, &wake) + &at(awake, &gate), "it sends a core"),
+        (at(idle_begin, &rest(4)), "it asked for the idle state 4, expected one below 4"),
+        (at(idle_begin, &wake), "it woke a core that has no work"),
+        (at(idle_begin, &requests(4, &[0, 1])), "it accounted a rest that has not ended"),
+        (at(idle_begin, &gate), "it left a core asleep that has work"),
+        (at(idle_begin, &rest(3)), "it left a core asleep that has work"),
+        (at(idle_end, &gate), "it sent a core to sleep that has work"),
+        (at(idle_begin, &gate) + &at(idle_end, &wake) + &at(awake, &gate), "it sent a core"),
         // A timer that rings while the core is in the deepest state, for another one.
         (
             at(idle_begin, &(rest(3) + &stores(30, &[2_000_000_000_000])))
                 + &at(1, &(rest(1) + &stores(30, &[u64::MAX])))
                 + &at(idle_end, &wake),
-            "it asks a core that sleeps for another idle state",
+            "it asked for another idle state of a core that sleeps",
         ),
     ] {
         let about = ABOUT.replace('}', ", \"events\": [\"idle-begin\", \"idle-end\", \"awake\"]}");

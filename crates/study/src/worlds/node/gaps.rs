@@ -368,8 +368,12 @@ impl Play {
         let make: MakeIdler = &|_| idler(choice, machine);
         let played = gaps::play(machine, recording, kernel, &plan(choice), make)
             .map(Some)
-            .map_err(|error| StudyError::Model(format!("{choice}: {error}")));
-        blamed(choice, played)
+            .map_err(|error| StudyError::Model(error.to_string()));
+        // A fault of a policy of the user's own names it already.
+        blamed(choice, played).map_err(|error| match error {
+            StudyError::Model(found) => StudyError::Model(format!("{choice}: {found}")),
+            own => own,
+        })
     }
 
     fn row(&self, of: &Of, machine: &Machine, outcome: &Outcome) -> IdleRow {
