@@ -1,5 +1,7 @@
 //! Memory devices: timing, shape and currents, as files with their sources.
 
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 
 use crate::timing::{SpecError, Timing};
@@ -83,9 +85,12 @@ impl Device {
     /// One of the devices that come along.
     #[must_use]
     pub fn named(name: &str) -> Option<Device> {
-        let (_, text) = FILES.into_iter().find(|(known, _)| *known == name)?;
-        // The files are part of this crate, and a test reads them all.
-        toml::from_str(text).ok()
+        // Read once: a sweep of machines names one device in each of them. The files are part of
+        // this crate, and a test reads them all.
+        static READ: LazyLock<Vec<Option<Device>>> =
+            LazyLock::new(|| FILES.iter().map(|(_, text)| toml::from_str(text).ok()).collect());
+        let place = FILES.iter().position(|(known, _)| *known == name)?;
+        READ[place].clone()
     }
 
     /// Energy of its commands, if its currents are known (Micron TN-41-01, "Calculating Memory

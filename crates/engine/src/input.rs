@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::de::DeserializeOwned;
 
+use crate::toml_path::{name_of, value_at};
+
 /// A description as it was written, with the name to use in errors.
 #[derive(Clone, Debug)]
 pub struct Input {
@@ -94,7 +96,8 @@ pub fn set_value(input: &Input, path: &str, value: &str) -> Result<Input, InputE
 #[derive(Clone, Debug)]
 pub struct Template {
     input: Input,
-    document: toml_edit::DocumentMut,
+    /// The text with the place of each value.
+    document: toml_edit::Document<String>,
 }
 
 impl Template {
@@ -106,7 +109,8 @@ impl Template {
         // The editing parser panics on some texts that are no TOML (fuzzing found one); this one
         // says what is wrong with them, and where.
         input.parse::<toml::Table>()?;
-        let document = input.text.parse().map_err(|e: toml_edit::TomlError| InputError {
+        let document = toml_edit::Document::parse(input.text.clone());
+        let document = document.map_err(|e| InputError {
             name: input.name.clone(),
             line: None,
             message: one_line(e.message()),
@@ -134,22 +138,43 @@ impl Template {
         &self,
         values: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Input, InputError> {
-        let mut values = values.into_iter().peekable();
-        // Nothing is printed anew then, so that the text is the one that was written, byte by byte.
-        if values.peek().is_none() {
-            return Ok(self.input.clone());
-        }
-        let (mut name, mut document) = (self.input.name.clone(), self.document.clone());
-        for (path, value) in values {
+        let mut name = self.input.name.clone();
+        let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+        let mut values = values.into_iter();
+        for (path, value) in values.by_ref() {
             let fail = |message| InputError { name: name.clone(), line: None, message };
-            let slot = slot(document.as_table_mut(), path).map_err(fail)?;
-            // Blanks and comments around a value are part of it and would be lost with it.
-            let decor = slot.decor().clone();
-            *slot = parsed_value(value);
-            *slot.decor_mut() = decor;
+            let span = value_at(self.document.as_table(), path).map_err(fail)?.span();
+            let span = span.expect("a document that was only parsed has all places");
             name += &format!(" with {path}={value}");
+            let mut new = parsed_value(value);
+            new.decor_mut().clear();
+            let is_apart = |(other, _): &(Range<usize>, String)| {
+                other.end <= span.start || span.end <= other.start
+            };
+            let is_alone = changes.iter().all(is_apart);
+            changes.push((span, new.to_string()));
+            if !is_alone {
+                // A value within another one that is replaced, or one that is replaced twice: they
+                // are set one after the other.
+                let (_, new) = changes.pop().expect("it was pushed");
+                let before = Template::parse(Input { name, text: self.replaced(changes) })?;
+                let set = before.with([(path, new.as_str())])?;
+                return Template::parse(Input { name: before.input.name, ..set })?.with(values);
+            }
         }
-        Ok(Input { name, text: document.to_string() })
+        Ok(Input { name, text: self.replaced(changes) })
+    }
+
+    /// Returns the text with these places, which do not overlap, replaced.
+    fn replaced(&self, mut changes: Vec<(Range<usize>, String)>) -> String {
+        changes.sort_by_key(|(span, _)| span.start);
+        let (mut text, mut at) = (String::with_capacity(self.input.text.len() + 64), 0);
+        for (span, new) in changes {
+            text += &self.input.text[at..span.start];
+            text += &new;
+            at = span.end;
+        }
+        text + &self.input.text[at..]
     }
 }
 
@@ -172,7 +197,7 @@ impl Template {
     /// # Errors
     /// If what is to be multiplied is no number, or what is to be copied is not there.
     pub fn changed(&self, changes: &[(&str, Change)]) -> Result<(Input, usize), InputError> {
-        let mut document = self.document.clone();
+        let mut document = self.document.clone().into_mut();
         let mut count = 0;
         for (path, change) in changes {
             let fail = |message: String| InputError {
@@ -186,8 +211,7 @@ impl Template {
                 Change::As(from) => {
                     // The value comes from the description as it was written, whatever earlier
                     // changes did.
-                    let mut original = self.document.clone();
-                    Some(slot(original.as_table_mut(), from).map_err(fail)?.clone())
+                    Some(value_at(self.document.as_table(), from).map_err(fail)?.clone())
                 }
             };
             let keys: Vec<&str> = path.split('.').collect();
@@ -311,114 +335,6 @@ fn parsed_value(value: &str) -> toml_edit::Value {
         // value.
         is_value.ok().filter(|table| table.len() == 1).and_then(|_| value.parse().ok());
     parsed.unwrap_or_else(|| value.into())
-}
-
-/// Returns the place of the value at `path` in a document. A table in a list is named by its
-/// `name`, or by its place from 0: `idle_states.c6.exit_us`, `wake_up.equation.0.alpha`.
-fn slot<'a>(
-    table: &'a mut dyn toml_edit::TableLike,
-    path: &str,
-) -> Result<&'a mut toml_edit::Value, String> {
-    let keys: Vec<&str> = path.split('.').collect();
-    slot_below(table, &keys, 0)
-}
-
-fn slot_below<'a>(
-    table: &'a mut dyn toml_edit::TableLike,
-    keys: &[&str],
-    depth: usize,
-) -> Result<&'a mut toml_edit::Value, String> {
-    let (key, parents) = (keys[depth], &keys[..depth]);
-    let is_last = depth + 1 == keys.len();
-    let found = |item: &toml_edit::Item| if is_last { item.is_value() } else { has_keys(item) };
-    if !table.get(key).is_some_and(found) {
-        return Err(unknown_key(table, key, parents));
-    }
-    let item = table.get_mut(key).expect("it was found");
-    if is_last {
-        return Ok(item.as_value_mut().expect("it is a value"));
-    }
-    if item.is_table_like() {
-        return slot_below(item.as_table_like_mut().expect("it is a table"), keys, depth + 1);
-    }
-    let wanted = keys[depth + 1];
-    let known: Vec<Option<String>> = tables(item).map(name_of).collect();
-    let Some(place) = place(known.iter().map(Option::as_deref), wanted) else {
-        return Err(unknown_name(&known, wanted, &keys[..=depth]));
-    };
-    let inner = table_at(item, place).expect("it was counted");
-    if depth + 2 == keys.len() {
-        let path = keys.join(".");
-        return Err(format!("`{path}` is a table; name one of its keys: {}", keys_of(inner)));
-    }
-    slot_below(inner, keys, depth + 2)
-}
-
-/// Returns whether there is a table or a list of tables behind this key.
-fn has_keys(item: &toml_edit::Item) -> bool {
-    item.is_table_like() || tables(item).next().is_some()
-}
-
-/// The tables of a list, in order; none if it holds anything else.
-fn tables(item: &toml_edit::Item) -> Box<dyn Iterator<Item = &dyn toml_edit::TableLike> + '_> {
-    let inline = |value: &toml_edit::Value| value.is_inline_table();
-    match (item.as_array_of_tables(), item.as_array()) {
-        (Some(list), _) => Box::new(list.iter().map(|table| table as &dyn toml_edit::TableLike)),
-        (None, Some(list)) if list.iter().all(inline) => {
-            let inner = list.iter().filter_map(toml_edit::Value::as_inline_table);
-            Box::new(inner.map(|table| table as &dyn toml_edit::TableLike))
-        }
-        _ => Box::new(std::iter::empty()),
-    }
-}
-
-fn table_at(item: &mut toml_edit::Item, place: usize) -> Option<&mut dyn toml_edit::TableLike> {
-    if item.is_array_of_tables() {
-        let table = item.as_array_of_tables_mut()?.get_mut(place)?;
-        return Some(table as &mut dyn toml_edit::TableLike);
-    }
-    let table = item.as_array_mut()?.get_mut(place)?.as_inline_table_mut()?;
-    Some(table as &mut dyn toml_edit::TableLike)
-}
-
-/// Returns the name of a table of a list.
-fn name_of(table: &dyn toml_edit::TableLike) -> Option<String> {
-    table.get("name").and_then(toml_edit::Item::as_str).map(str::to_owned)
-}
-
-/// The place of the table that is meant in a list of tables with these names.
-fn place<'a>(
-    names: impl ExactSizeIterator<Item = Option<&'a str>> + Clone,
-    wanted: &str,
-) -> Option<usize> {
-    // A name may be a number, and comes before the place.
-    let by_name = names.clone().position(|name| name == Some(wanted));
-    by_name.or_else(|| wanted.parse().ok().filter(|&place| place < names.len()))
-}
-
-fn keys_of(table: &dyn toml_edit::TableLike) -> String {
-    table.iter().map(|(key, _)| key).collect::<Vec<_>>().join(", ")
-}
-
-fn unknown_name(known: &[Option<String>], wanted: &str, parents: &[&str]) -> String {
-    let place = parents.join(".");
-    let names: Vec<&str> = known.iter().flatten().map(String::as_str).collect();
-    if names.is_empty() {
-        return format!("no place `{wanted}` in {place}; it has 0 to {}", known.len() - 1);
-    }
-    let hint = match nearest(wanted, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("it has {}", names.join(", ")),
-    };
-    format!("no `{wanted}` in {place}; {hint}")
-}
-
-fn unknown_key(table: &dyn toml_edit::TableLike, key: &str, parents: &[&str]) -> String {
-    let known: Vec<&str> = table.iter().map(|(name, _)| name).collect();
-    let place =
-        if parents.is_empty() { String::new() } else { format!(" in {}", parents.join(".")) };
-    let hint = nearest(key, known).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
-    format!("unknown key `{key}`{place}{hint}")
 }
 
 /// The name most like `wanted`, unless none is like it at all: few letters wrong or exchanged, or
@@ -570,6 +486,37 @@ mod tests {
         let error = set_value(&input, "l1.way", "4").unwrap_err();
         assert_eq!(error.to_string(), "m.toml: unknown key `way` in l1; did you mean `ways`?");
         assert!(set_value(&input, "l2.ways", "4").is_err());
+    }
+
+    #[test]
+    fn values_within_each_other_are_set_one_after_the_other() {
+        let text = "a = 1 # one\nt = { x = 1, y = [1, 2] } # two\nb = 2\n";
+        let template = Template::parse(Input::new("m", text)).unwrap();
+        let set = |values: &[(&str, &str)]| template.with(values.iter().copied());
+        for (values, expected) in [
+            (
+                &[("b", "3"), ("a", "4")][..],
+                "a = 4 # one\nt = { x = 1, y = [1, 2] } # two\nb = 3\n",
+            ),
+            (
+                &[("a", "4"), ("a", "5"), ("b", "6")],
+                "a = 5 # one\nt = { x = 1, y = [1, 2] } # two\nb = 6\n",
+            ),
+            (
+                &[("t", "{ x = 5 }"), ("t.x", "7"), ("a", "2")],
+                "a = 2 # one\nt = { x = 7 } # two\nb = 2\n",
+            ),
+            (&[("t.x", "7"), ("t.y", "[]")], "a = 1 # one\nt = { x = 7, y = [] } # two\nb = 2\n"),
+            (&[("t.x", "7"), ("t", "{ z = 1 }")], "a = 1 # one\nt = { z = 1 } # two\nb = 2\n"),
+        ] {
+            let found = set(values).unwrap();
+            assert_eq!(found.text, expected);
+            let said: Vec<String> =
+                values.iter().map(|(path, v)| format!(" with {path}={v}")).collect();
+            assert_eq!(found.name, format!("m{}", said.concat()));
+        }
+        let error = set(&[("t", "{ z = 5 }"), ("t.x", "7")]).unwrap_err().to_string();
+        assert!(error.contains("unknown key `t.x`") || error.contains("`x`"), "{error}");
     }
 
     #[test]

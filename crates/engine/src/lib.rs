@@ -15,6 +15,7 @@ mod outages;
 mod queue;
 mod random;
 mod run;
+mod toml_path;
 
 pub use cdf::Cdf;
 pub use distribution::{Law, Points, Sampler};

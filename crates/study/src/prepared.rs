@@ -20,6 +20,9 @@ use crate::worlds::list::{command_of, world};
 /// same models share their results.
 const MODEL: &str = env!("HALFWINK_MODEL_DIGEST");
 
+/// Jobs in a row that are planned by one thread.
+const NEIGHBOURS: usize = 64;
+
 /// A job whose names were found, with what is the same in every world.
 pub struct PreparedJob {
     job: Job,
@@ -46,11 +49,15 @@ impl Library {
     /// Finds what jobs name, on all host cores, and keeps nothing that was opened for them.
     #[must_use]
     pub fn plan(&self, jobs: &[Job]) -> Vec<Result<Planned, StudyError>> {
-        parallel(jobs, |job| {
+        let plan = |job: &Job| {
             let job = job.prepare(self)?;
             let pace = job.pace().map(|pace| format!("{:032x}", xxh3_128(pace.as_bytes())));
             Ok(Planned { key: job.key(), work: job.work(), pace })
-        })
+        };
+        // Neighbours name one machine with the same values, which two threads would both read.
+        let shares: Vec<&[Job]> = jobs.chunks(NEIGHBOURS).collect();
+        let planned = parallel(&shares, |share| share.iter().map(plan).collect::<Vec<_>>());
+        planned.into_iter().flatten().collect()
     }
 }
 
