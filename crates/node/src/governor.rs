@@ -185,7 +185,7 @@ impl Governor {
         match &mut self.kind {
             Kind::Gate { host, .. } if self.is_gated => {
                 host.deliver(ready, &gating::Event::Awake, |_, action| {
-                    sleeps = !matches!(action, gating::Action::Wake);
+                    sleeps |= !matches!(action, gating::Action::Wake);
                 });
             }
             Kind::Gate { .. } => {}

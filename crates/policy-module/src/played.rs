@@ -130,9 +130,9 @@ impl<T: Told> Played<T> {
     }
 
     /// Tells it more of its machine, behind the start, as an event of its family that no world
-    /// delivers.
+    /// delivers. Only a module that lists the event knows it: the first version had none.
     pub(crate) fn tell(&mut self, kind: usize, fields: &[u64]) {
-        if self.module.about.wanted & 1 << kind != 0 {
+        if self.module.about.lists(&[self.module.about.family.events[kind]]) {
             self.call(Time::ZERO, FIRST_EVENT + kind as u64, fields);
         }
     }

@@ -2,7 +2,9 @@
 
 use halfwink_study::{Job, Tables, Value};
 
-use crate::own_policy::{differing, module_about, requests, run, said_by, shipped, stores, ABOUT};
+use crate::own_policy::{
+    differing, halted_job, module_about, requests, run, said_by, shipped, stores, ABOUT,
+};
 
 /// A server of today on which all idle times are short.
 fn node_job(technique: &str) -> Job {
@@ -82,4 +84,7 @@ fn governor_whose_requests_no_server_can_follow_is_named() {
     let about = ABOUT.replace('}', ", \"events\": [\"idle-state\"]}");
     let found = said_by(&node_job(&module_about(&folder, &about, &fault, "")));
     assert_eq!(found, "own.wasm: at 0 ps, told `idle-state`, it trapped: it reached `unreachable`");
+    // A module without a list is of before the event was there: it is not sent.
+    let module = module_about(&folder, ABOUT, &at(10, "unreachable"), "");
+    assert!(run(&halted_job(&module)).is_ok());
 }

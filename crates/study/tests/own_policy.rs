@@ -183,7 +183,7 @@ const SHIPPED: [Shipped; 9] = [
 ];
 
 /// Cores of today that are often halted.
-fn halted_job(technique: &str) -> Job {
+pub(crate) fn halted_job(technique: &str) -> Job {
     let options = [("instructions".to_owned(), "4000000".to_owned())].to_vec();
     Job { machine: "golden-cove-4".into(), options, ..job(technique) }
 }

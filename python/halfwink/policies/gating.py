@@ -108,7 +108,7 @@ class Granted(NamedTuple):
 
 class IdleState(NamedTuple):
     """An idle state that the machine may use, in the order of its table: told before all other
-    events, at time zero.
+    events, at time zero, to a policy whose ``events`` have it.
 
     Attributes:
         state: place in the table, for `Rest`.

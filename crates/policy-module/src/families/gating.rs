@@ -55,7 +55,8 @@ fn row(about: &About) -> Row {
     };
     Row {
         slots,
-        retention: !in_states,
+        // Idle states have what keeps a core's state, if they keep it.
+        retention: !in_states || in_stalls(about),
         change: if in_states { Change::IdleStates } else { Change::None },
         needs_os_cores: false,
         plan: Plan::Once,
