@@ -216,14 +216,15 @@ def default_world(
         return NODE
     parts = {part for name in names(techniques) for part in parts_of(name)}
     if parts:
-        listed = {t["name"]: t for t in _core.techniques() + _own(parts)}
+        # A name may have a row for each world.
         chips, nodes = (
-            {name for name, t in listed.items() if world in t["worlds"]} for world in (WORLD, NODE)
+            {t["name"]: t["family"] for t in _core.techniques() + _own(parts) if w in t["worlds"]}
+            for w in (WORLD, NODE)
         )
         # The default chip names no idle states that governors choose from.
-        of_some = {name for name in chips if listed[name]["family"] in OF_SOME_MACHINES}
-        is_of_today = not parts.isdisjoint(of_some)
-        return NODE if parts <= nodes and (is_of_today or not parts <= chips) else WORLD
+        is_of_today = any(chips.get(part) in OF_SOME_MACHINES for part in parts)
+        is_of_both = parts <= nodes.keys() and parts <= chips.keys()
+        return NODE if parts <= nodes.keys() and (is_of_today or not is_of_both) else WORLD
     profiled = _profiled()
     services_of = {workload.split("@")[0] for workload in workloads}
     return NODE if services_of and services_of <= profiled else WORLD
