@@ -159,6 +159,15 @@ def test_a_share_of_the_last_level_is_what_was_measured() -> None:
     assert (whole["l3"]["size"], whole["l3"]["ways"]) == ("32768KB", 16)
 
 
+def test_last_level_of_many_slices_has_sets_in_a_power_of_two() -> None:
+    caches = [*CACHES[:3], host.Cache(3, "Unified", 266240 << 10, 20)]
+    text = host.machine_text(measured(size__l3=2.6e8), caches, 2)
+    _core.check_machine("host.toml", text)
+    l3 = tomllib.loads(text)["l3"]
+    assert (l3["size"], l3["ways"]) == ("262144KB", 16)
+    assert "# reported are 266,240 KB in 20 ways of 212992 sets; the nearest power of two\n" in text
+
+
 def test_what_was_not_found_is_an_assumption() -> None:
     numbers = measured()
     left = ("window", "branch.return_entries")

@@ -270,6 +270,12 @@ def _last_level(numbers: _Numbers, caches: Sequence[Cache]) -> dict[str, _Value]
         sets = 1 << max(0, math.floor(math.log2(step / 64 / 8)))
         ways = max(1, round(step / 64 / sets))
         size, ways_told = 64 * sets * ways, "assumption: as many as make the size"
+    elif (lines := size // 64 // ways) & (lines - 1):
+        # Slices of many cores make a number of sets that the model's index does not have.
+        sets = 1 << round(math.log2(lines))
+        told = f"reported are {_kb(size)} in {ways} ways of {lines} sets; the nearest power of two"
+        ways = max(1, round(size / 64 / sets))
+        size, ways_told = 64 * sets * ways, "likewise"
     values: dict[str, _Value] = {
         "l3.size": (f'"{size >> 10}KB"', told),
         "l3.ways": (ways, ways_told),
