@@ -376,7 +376,8 @@ def test_policy_of_ones_own_competes_in_its_slot(halfwink: Halfwink, tmp_path: P
         ("tap+teo", "`tap+teo`: expected one technique of a server"),
         ("ladder", "`ladder`: expected one technique of a server"),
         ("./none.py", "./none.py: No such file"),
-        ("dvfs-oracle", "the profile of exponential does not say"),
+        ("oracle", "`oracle` knows what is to come"),
+        ("os-always", "the profile of exponential does not say"),
     ):
         today = ["--today"] if more == "./first.py" else []
         done = halfwink(*words, "-t", more, *today)

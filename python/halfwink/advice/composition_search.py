@@ -246,6 +246,8 @@ def checked_options(
     options = technique_list(given) or []
     for name in options:
         slot_of(name)
+        if needs(name, NODE) == NEEDS[-1]:
+            raise HalfwinkError(f"`{name}` knows what is to come: nothing can be set to it")
         if only_today and needs(name, NODE) != NEEDS[0]:
             raise HalfwinkError(
                 f"`{name}` cannot be had today, and the search was to leave out all that cannot"
