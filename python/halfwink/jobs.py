@@ -50,6 +50,12 @@ def names(given: str | Iterable[str] | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
+def is_own(name: str) -> bool:
+    """Returns whether a technique's name, without parameters, is a policy of the user's own; it
+    may have the digest of the content behind it."""
+    return name.partition("@")[0].endswith(OWN)
+
+
 def technique_list(given: Technique | Iterable[Technique] | None) -> list[str] | None:
     """Techniques as texts, one or several; None as it is. Classes of policies are found under their
     texts from then on.

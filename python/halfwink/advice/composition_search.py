@@ -15,7 +15,7 @@ import polars as pl
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import OWN, Job, Pairs, technique_list
+from halfwink.jobs import Job, Pairs, is_own, technique_list
 from halfwink.results.judgement import AS_GOOD_PCT, NEEDS, needs
 from halfwink.results.results import Results
 from halfwink.results.store import RunStore
@@ -262,7 +262,7 @@ def slot_of(technique: str) -> str:
         HalfwinkError: the technique fills no slot of the search, or several.
     """
     name = technique.partition(":")[0]
-    if name.partition("@")[0].endswith(OWN):
+    if is_own(name):
         is_within = _core.techniques([name])[0]["is_within_requests"]
         return "gating" if is_within else "idle"
     families = {t["name"]: t["family"] for t in _core.techniques() if NODE in t["worlds"]}

@@ -22,7 +22,7 @@ import polars as pl
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
-from halfwink.jobs import OWN, technique_list
+from halfwink.jobs import is_own, technique_list
 from halfwink.library import library, root, trace_file
 from halfwink.models.preheat import simulate
 from halfwink.models.service import cumulative
@@ -314,7 +314,7 @@ def _within(techniques: Sequence[str]) -> list[str]:
         return []
     known = sorted(t["name"] for t in _core.techniques() if {WORLD, NODE} <= {*t["worlds"]})
     for part in (part for name in techniques for part in name.split("+")):
-        if (name := part.partition(":")[0]).partition("@")[0].endswith(OWN):
+        if is_own(name := part.partition(":")[0]):
             library().identity(NODE, part)
             if not _core.techniques([name])[0]["is_within_requests"]:
                 raise HalfwinkError(

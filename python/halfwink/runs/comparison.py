@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from halfwink import _core, inputs
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import OWN, Job, Settings, names, pairs, technique_list
+from halfwink.jobs import Job, Settings, is_own, names, pairs, technique_list
 from halfwink.library import declared, machines, root, workload_names
 from halfwink.results.relate import family_of, parts_of
 from halfwink.results.results import CURVES, Results
@@ -217,9 +217,9 @@ def default_world(
     parts = {part for name in names(techniques) for part in parts_of(name)}
     if parts:
         # A name may have a row for each world.
+        rows = _core.techniques() + _own(parts)
         chips, nodes = (
-            {t["name"]: t["family"] for t in _core.techniques() + _own(parts) if w in t["worlds"]}
-            for w in (WORLD, NODE)
+            {t["name"]: t["family"] for t in rows if w in t["worlds"]} for w in (WORLD, NODE)
         )
         # The default chip names no idle states that governors choose from.
         is_of_today = any(chips.get(part) in OF_SOME_MACHINES for part in parts)
@@ -234,7 +234,7 @@ def _own(parts: Iterable[str]) -> list[dict[str, Any]]:
     """Returns what policies of users among these say of themselves; none if one cannot be played,
     which preparing its runs says."""
     try:
-        return _core.techniques([part for part in parts if part.partition("@")[0].endswith(OWN)])
+        return _core.techniques([part for part in parts if is_own(part)])
     except HalfwinkError:
         return []
 
