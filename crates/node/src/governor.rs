@@ -87,6 +87,7 @@ impl Governor {
     pub(crate) fn new(idler: Idler) -> Governor {
         let kind = match idler {
             Idler::Gate { policy, halted, gated, rests } => {
+                debug_assert!([halted, gated].iter().all(|state| rests.contains(state)));
                 Kind::Gate { host: Host::new(policy), halted, gated, rests }
             }
             Idler::Rest { policy, depths } => Kind::Rest { host: Host::new(policy), depths },

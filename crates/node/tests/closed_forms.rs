@@ -303,7 +303,7 @@ fn package_is_awake_while_a_core_polls() {
     let polls = |_: usize| {
         let [at_begin, after] = [0, 1].map(|state| Action::Rest { state });
         let policy = Late { at_begin: Some(after), after: at_begin, due: None, next: None };
-        Idler::Gate { policy: Box::new(policy), halted: C1, gated: C6, rests: vec![0, C1] }
+        Idler::Gate { policy: Box::new(policy), halted: C1, gated: C1, rests: vec![0, C1] }
     };
     let plan = Plan { package: Some("pc1a".to_owned()), ..Plan::default() };
     for engine in [Engine::Any, Engine::Queue] {

@@ -289,19 +289,16 @@ impl Library {
         if Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Ok((PathBuf::from(name), None));
         }
-        let file = |name: &str| self.folder("machines").join(format!("{name}.toml"));
-        // A sweep names one machine a hundred thousand times: the folder is listed for unknown
-        // names alone.
-        let is_known = |name: &str| !name.contains('/') && file(name).is_file();
-        if is_known(name) {
-            return Ok((file(name), None));
+        let file = |name: &str| self.descriptions.known("machines", name);
+        if let Some(path) = file(name) {
+            return Ok((path, None));
         }
         // A file of that name wins above: `ev6-16` is a number of cores only if no file is called
         // so.
         if let Some((kind, count)) = name.rsplit_once('-') {
-            if let (true, Ok(cores)) = (is_known(kind), count.parse()) {
+            if let (Some(path), Ok(cores)) = (file(kind), count.parse()) {
                 if (1..=MAX_CORES).contains(&cores) {
-                    return Ok((file(kind), Some(cores)));
+                    return Ok((path, Some(cores)));
                 }
                 let message = format!("machine `{name}`: {cores} cores, expected 1 to {MAX_CORES}");
                 return Err(StudyError::Usage(message));

@@ -78,7 +78,7 @@ fn governor_whose_requests_no_server_can_follow_is_named() {
         let found = said_by(&Job { workload: "nginx@0.01".into(), ..node_job(&module) });
         assert!(found.contains(line), "{decide}: {found}");
     }
-    // What it is told: three states on sale behind polling, then nothing that it did not list.
+    // The module is told three states on sale behind polling, and nothing that it did not list.
     let fault =
         at(10, "(if (i64.eq (i64.load (i32.const 1040)) (i64.const 3)) (then unreachable))");
     let about = ABOUT.replace('}', ", \"events\": [\"idle-state\"]}");

@@ -92,12 +92,20 @@ impl Descriptions {
         if Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Ok(PathBuf::from(name));
         }
-        let known = self.names(folder, "toml");
-        if known.iter().any(|k| k == name) {
-            return Ok(self.folder(folder).join(format!("{name}.toml")));
+        if let Some(path) = self.known(folder, name) {
+            return Ok(path);
         }
         self.no_description(what, name)?;
+        let known = self.names(folder, "toml");
         Err(Error::unknown(what, name, known.iter().map(String::as_str)))
+    }
+
+    /// Returns the file of a description of this name in a folder, if there is one. A sweep asks a
+    /// hundred thousand times, so that the folder is not listed.
+    #[must_use]
+    pub fn known(&self, folder: &str, name: &str) -> Option<PathBuf> {
+        let path = self.folder(folder).join(format!("{name}.toml"));
+        (!name.contains('/') && path.is_file()).then_some(path)
     }
 
     /// Refuses a name that is a file or folder, and no description.

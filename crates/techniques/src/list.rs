@@ -136,7 +136,7 @@ pub struct Gating {
     /// caches.
     pub segregation: Option<Segregation>,
     /// The idle policy that it is for a core of a server of today, if it is one.
-    pub idler: Option<fn(&Choice, &Machine) -> Idler>,
+    pub idle: Option<fn(&Choice, &Machine) -> Idler>,
 }
 
 /// Makes an offload policy from the clock cycles that a move to another core takes, and from what a

@@ -82,12 +82,7 @@ fn id(cpu: u32, gap: usize) -> u64 {
 /// States that a policy chooses from.
 fn own(idler: &Idler) -> Vec<usize> {
     match idler {
-        Idler::Gate { halted, gated, rests, .. } => {
-            let mut own: Vec<usize> = [halted, gated].into_iter().chain(rests).copied().collect();
-            own.sort_unstable();
-            own.dedup();
-            own
-        }
+        Idler::Gate { rests, .. } => rests.clone(),
         Idler::Rest { depths, .. } => depths.to_vec(),
     }
 }

@@ -68,12 +68,12 @@ fn row(about: &About) -> Row {
         delegation: None,
         offload: None,
         segregation: None,
-        idler: in_halts.then_some(idler),
+        idle: in_halts.then_some(idle),
     }
 }
 
 /// The governor of a core of a server of today. A gated core is in the deepest state on sale.
-fn idler(choice: &Choice, machine: &Machine) -> Idler {
+fn idle(choice: &Choice, machine: &Machine) -> Idler {
     let on_sale = machine.on_sale();
     let (halted, gated) = match on_sale[..] {
         [] => (POLL, POLL),

@@ -38,7 +38,7 @@ const ROW: Row = Row {
     delegation: None,
     offload: Some(build),
     segregation: None,
-    idler: None,
+    idle: None,
 };
 
 /// A policy of a core. What it does not answer stays where it is.

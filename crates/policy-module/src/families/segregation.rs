@@ -43,7 +43,7 @@ fn row(about: &About) -> Row {
             monitors: about.lists(&["utility"]),
             build,
         }),
-        idler: None,
+        idle: None,
     }
 }
 

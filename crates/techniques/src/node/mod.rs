@@ -21,7 +21,8 @@ pub enum Idler {
         halted: usize,
         /// State of a gated core.
         gated: usize,
-        /// States that the policy's `Rest` names by their place here, from the shallowest.
+        /// States that the policy's `Rest` names by their place here, from the shallowest; both of
+        /// the above are among them.
         rests: Vec<usize>,
     },
     /// An idle governor of Linux as the router plays it: one core, whose queue is empty.

@@ -23,7 +23,7 @@ pub(super) const GATING: Gating = Gating {
     offload: None,
     delegation: None,
     segregation: None,
-    idler: None,
+    idle: None,
 };
 
 const ON_A_CHIP: Technique = Technique {

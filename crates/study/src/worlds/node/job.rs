@@ -322,7 +322,7 @@ pub(super) fn idler(choice: &Choice, machine: &Machine) -> Idler {
     let named = |choice: &Choice| {
         choice.parts().find_map(|part| match part.technique().make {
             Make::Node(row) => Some((row.idle?)(part, machine)),
-            Make::Gating(row) => Some((row.idler?)(part, machine)),
+            Make::Gating(row) => Some((row.idle?)(part, machine)),
             _ => None,
         })
     };
