@@ -422,3 +422,10 @@ def test_hostile_file_ends_with_one_line_and_status_two(halfwink, tmp_path: Path
         assert len(said) == 1, done.err
         assert line.lower() in said[0].lower()
         assert "Traceback" not in done.err
+
+
+def test_file_that_cannot_be_read_is_named_beside_a_technique_of_servers(halfwink):
+    for techniques in ("menu,./none.wasm", "teo+./none.wasm", "./none.wasm+packing"):
+        done = halfwink("compare", "nginx", "-t", techniques)
+        assert done.status == 2, done.err
+        assert done.err == "halfwink: ./none.wasm: No such file or directory\n"

@@ -215,9 +215,13 @@ def default_world(
     if any(map(_is_profile, workloads)):
         return NODE
     parts = {part for name in names(techniques) for part in parts_of(name)}
+    own = _own(parts)
+    if not own:
+        # Shipped ones decide, beside a file that cannot be read: preparing the runs names it.
+        parts = {part for part in parts if not is_own(part)}
     if parts:
         # A name may have a row for each world.
-        rows = _core.techniques() + _own(parts)
+        rows = _core.techniques() + own
         chips, nodes = (
             {t["name"]: t["family"] for t in rows if w in t["worlds"]} for w in (WORLD, NODE)
         )
