@@ -19,9 +19,11 @@ from drawn_results import ALONG, FEW, along, issued, paired, saved, saved_of_man
 from test_tradeoff_chart import crowded
 from test_verdict import results
 
-from halfwink import HalfwinkError
+from halfwink import HalfwinkError, idle
+from halfwink.advice.idle_gaps import IdleGaps
 from halfwink.cli.main import build, commands
 from halfwink.models.circuits import Schedule, fabric
+from halfwink.models.request_profile import Cold, RequestProfile
 from halfwink.models.segregation import SegregationSweep
 from halfwink.report.charts import axis_title, savings, study_plot
 from halfwink.report.figures import (
@@ -36,6 +38,8 @@ from halfwink.report.figures import (
     scene,
     specification,
 )
+from halfwink.report.idle_chart import idle_figure
+from halfwink.report.profile_chart import profile_figure
 from halfwink.report.segregation_charts import ROUTES, split_and_ranks
 from halfwink.report.tradeoff_chart import tradeoff
 from halfwink.results.results import Results
@@ -46,6 +50,14 @@ LETTER = 0.5
 #: Points by which letters may touch: half a line is descenders and leading.
 TOUCH = 0.25
 
+#: Idle times of a server.
+TRACE = Path(__file__).parents[2] / "workloads/idle/nginx-5000.csv.xz"
+COLD = (
+    Cold(("l1i", "l1d"), 0.5, 0.5, 4),
+    Cold(("l1i", "l1d", "l2"), 5, 0.5, 15),
+    Cold(("l1i", "l1d", "l2", "branch"), 30, 11, 25),
+)
+PROFILE = RequestProfile("nginx", "golden-cove", "-", "", 11.5, 150, cold=COLD)
 #: A plot of a study.
 PLOT = {"title": "waits", "x": "latency_p99_us", "y": "energy_j", "color": "technique"}
 
@@ -62,6 +74,11 @@ def scheduled() -> Figure:
     facts = {"hosts": 12.0, "slots": 9.0, "days_us": 855.0, "week_us": 900.0, "duty_pct": 95.0}
     found = Schedule(week, pl.DataFrame(list(facts.items()), ["name", "value"], orient="row"))
     return Figure(lambda size, _font, _columns: found.drawn(size), found.answer())
+
+
+@lru_cache
+def idle_times() -> IdleGaps:
+    return idle(TRACE, techniques=["teo", "c6a", "pc1a", "haltpoll"], p99_us=20)
 
 
 def read_lines(graph: dict[str, Any]) -> set[str]:
@@ -168,6 +185,8 @@ KINDS: dict[str, Callable[[], Figure]] = {
     "segregation": lambda: of_chart(split(), "splits."),
     "circuits": lambda: of_chart(fabric().chart(), "savings."),
     "schedule": scheduled,
+    "idle policies": lambda: idle_figure(idle_times()),
+    "profile": lambda: profile_figure(PROFILE),
 }
 #: Those with a winner.
 WON = [name for name in KINDS if name.startswith(("tradeoff", "along", "savings"))]
@@ -343,6 +362,7 @@ def split() -> Any:
         lambda: plotted("point", "machine"),
         lambda: plotted("line", "machine"),
         split,
+        lambda: idle_times().chart(),
     ],
 )
 def test_no_chart_tells_points_or_lines_apart_by_colour_alone(made: Any):
@@ -492,6 +512,56 @@ def test_every_command_that_keeps_results_draws_figures():
     kept = {name for name, found in options.items() if {"--out", "--fresh"} <= found}
     assert {"compare", "run", "router", "hybrid", "storage simulate"} <= kept
     assert {name for name in kept if not {"--plot", "--style", "--width"} <= options[name]} == set()
+
+
+def test_points_of_idle_policies_are_the_rows_and_the_ring_is_what_to_set():
+    found = idle_times()
+    drawn = found.chart().to_dict()
+    sets = drawn["datasets"].values()
+    (points,) = (rows for rows in sets if any("is_advised" in row for row in rows))
+    whole = found.row("menu")["energy_j"]
+    assert [point["policy"] for point in points] == [row["technique"] for row in found.rows[:-1]]
+    for point in points:
+        row = found.row(point["policy"])
+        assert point["power_pct"] == pytest.approx(100 * row["energy_j"] / whole)
+        assert point["low_pct"] <= point["power_pct"] <= point["high_pct"]
+        assert point["is_advised"] == (point["policy"] == "teo")
+    caption = idle_figure(found).caption
+    assert caption.startswith(found.sentences()[0])
+    assert "Ring: teo, the one to set." in caption
+    assert "Upright: the goal, 20 us." in caption
+
+
+def test_bars_of_a_profile_end_where_the_request_does():
+    rows = [
+        row
+        for table in profile_figure(PROFILE).draw((200, 100), 7, 1).to_dict()["datasets"].values()
+        for row in table
+    ]
+    ends = {
+        name: sum(r["time_us"] for r in rows if r["sleep"] == name)
+        for name in {row["sleep"] for row in rows}
+    }
+    assert ends == {"nothing": 11.5, "l1i, l1d": 12, "and l2": 16.5, "and branch": 41.5}
+    left = [row["time_us"] for row in rows if row["part"] == "gone by preheating"]
+    assert left == [4.5, 19]
+
+
+def test_commands_that_keep_no_results_draw_theirs(tmp_path: Path, halfwink: Any):
+    done = halfwink("idle", str(TRACE), "-t", "teo", "--json", "--plot", "idle.svg")
+    assert done.status == 0, done.err
+    assert "caption: Set teo" in done.err
+    assert "</svg>" in (tmp_path / "idle.svg").read_text()
+    assert '"schema"' in done.out
+    (tmp_path / "metrics").write_text('node_cpu_seconds_total{cpu="0",mode="idle"} 5.0\n')
+    for words, said in (
+        (("idle", "metrics"), "counters hold no idle times"),
+        (("profile", "--service-mean", "1ms"), "for profiles of a recording"),
+    ):
+        done = halfwink(*words, "--plot", "none.svg")
+        assert done.status == 2
+        assert said in done.complaint
+    assert not (tmp_path / "none.svg").exists()
 
 
 def test_a_command_of_one_world_draws_its_figure(tmp_path: Path, halfwink: Any):

@@ -27,6 +27,7 @@ from halfwink.results.summary import fixed
 from halfwink.runs.comparison import NODE, default_machine
 
 if TYPE_CHECKING:
+    import altair as alt
     import polars as pl
 
     from halfwink.policies.finding import Technique
@@ -88,6 +89,13 @@ class IdleGaps:
             one["saved_pct"] = self.saving(row["technique"]).value
             flat.append(one | {f"{name}_s": seconds for name, seconds in states})
         return pl.DataFrame(flat, infer_schema_length=None)
+
+    def chart(self) -> alt.LayerChart:
+        """Draws the power of idle CPUs against the 99th percentile of the wait for one, a point for
+        each policy."""
+        from halfwink.report.idle_chart import idle_chart
+
+        return idle_chart(self)
 
     def row(self, technique: str) -> Row:
         """The row of a policy."""

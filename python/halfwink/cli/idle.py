@@ -15,6 +15,7 @@ from halfwink.advice.idle_readers import counters
 from halfwink.cli.commands import Json, Quiet
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_sentences, print_table, print_tables, say
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.inputs import read_text
@@ -36,6 +37,7 @@ def idle(
     states: str | None = None,
     setting: Setting = None,
     ignore: str | None = None,
+    figure: FigureOptions = NO_FIGURE,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -72,6 +74,7 @@ def idle(
     quiet
         No messages.
     """
+    figure.check()
     try:
         found = idle_gaps.idle(
             file,
@@ -87,16 +90,23 @@ def idle(
         counted = _counters(file) if idle_gaps.NO_GAPS in str(error) else None
         if counted is None:
             raise
+        if figure.plot is not None:
+            message = f"{file}: counters hold no idle times; expected a recording for --plot"
+            raise HalfwinkError(message) from None
         _show_counters(counted, json=json, quiet=quiet)
         return 0
     say(_read_as(found), quiet=quiet)
     if json:
         _print_tables(found)
-        return 0
-    _print(found.sentences())
-    _table(found)
-    stdout.print()
-    _limits(found)
+    else:
+        _print(found.sentences())
+        _table(found)
+        stdout.print()
+        _limits(found)
+    if figure.plot is not None:
+        from halfwink.report.idle_chart import idle_figure
+
+        save(idle_figure(found), figure, quiet=quiet)
     return 0
 
 

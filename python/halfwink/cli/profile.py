@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_tables, say
+from halfwink.cli.results import NO_FIGURE, FigureOptions, save
 from halfwink.cli.settings import split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.models import request_profile as profiles
@@ -29,6 +30,7 @@ def profile(
     unit: str | None = None,
     busy_w: Annotated[float | None, Parameter(name="--busy-w")] = None,
     name: str | None = None,
+    figure: FigureOptions = NO_FIGURE,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
@@ -70,6 +72,9 @@ def profile(
     given = [workload is not None, service_mean is not None, log is not None]
     if sum(given) != 1:
         raise HalfwinkError("expected one of a WORKLOAD, --service-mean 200us and --log FILE")
+    figure.check()
+    if figure.plot is not None and workload is None:
+        raise HalfwinkError("--plot is for profiles of a recording: it shows cold caches")
     if workload is not None:
         if busy_w is not None or unit is not None:
             raise HalfwinkError("--busy-w and --unit are for profiles without a recording")
@@ -92,6 +97,10 @@ def profile(
     else:
         for line in _lines(found):
             stdout.print(line, markup=False)
+    if figure.plot is not None:
+        from halfwink.report.profile_chart import profile_figure
+
+        save(profile_figure(found), figure, quiet=quiet)
     shown = file if file.is_absolute() else f"./{file}"
     say(f"written: {file}; next: halfwink compare {shown} --load 10,30,50,70%", quiet=quiet)
     return 0

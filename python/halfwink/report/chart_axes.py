@@ -123,6 +123,9 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
     for ladder in LADDERS:
         values = [float(f"{step}e{decade}") for decade in decades for step in ladder]
         inside = [value for value in values if low <= value <= high]
+        if len(inside) > most and ladder == LADDERS[0]:
+            # More decades than there is room for: linear numbers would all stand in the last one.
+            return inside[:: ceil(len(inside) / most)]
         if len(inside) > most and len(best) >= FEWEST - 1:
             break
         if len(inside) <= most:
