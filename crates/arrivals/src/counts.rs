@@ -24,6 +24,8 @@ const REGULAR: &str = "whole steps after the line before";
 const PERIOD: &str = "a period of seconds, a date and time, or a time of day";
 /// Most steps, those that are left out too.
 const MOST: f64 = 2e7;
+/// Numbers of steps stay below: larger ones are seconds since 1970.
+const MOST_NUMBER: f64 = 1e6;
 /// Bytes that tell an export, and most bytes of one.
 const MOST_HEAD: u64 = 1 << 16;
 const MOST_EXPORT: u64 = 1 << 30;
@@ -143,7 +145,16 @@ impl Counts {
         counts.account.leave_out("values that are none", about, export.empty);
         let about = "more values at a time than series: they are added up";
         counts.account.leave_out("check of repeated times", about, export.repeated);
-        Ok(counts.told(options.values.unwrap_or(export.values) == Values::Rates, is_open))
+        let values = match (options.values, export.values) {
+            (Some(values), _) | (None, Ok(values)) => values,
+            (None, Err(name)) => {
+                return Err(ReadError::Other(format!(
+                    "`{name}` may be requests a second or requests of a step: \
+                     counts:values=rates:FILE or counts:values=counts:FILE"
+                )))
+            }
+        };
+        Ok(counts.told(values == Values::Rates, is_open))
     }
 
     /// Reads two columns; returns also whether the last line may be cut.
@@ -151,7 +162,7 @@ impl Counts {
         let mut lines = Lines::new(reader);
         let mut skipped = Skipped::default();
         let mut rows: Vec<Row> = Vec::new();
-        let (mut begun, mut mark) = (false, None);
+        let (mut begun, mut mark, mut unit_s) = (false, None, 1.0);
         while let Some((number, line)) = lines.next()? {
             if bad.is_lost(skipped.count, rows.len() as u64 + skipped.count) {
                 break;
@@ -160,7 +171,7 @@ impl Counts {
                 Ok(line) if line.is_empty() || line.starts_with(b"#") => continue,
                 Ok(line) => match row(line, number, &mut mark) {
                     Some(row) => rows.push(row),
-                    None if !begun && is_header(line) => {}
+                    None if !begun && is_header(line) => unit_s = named_unit_s(line),
                     None => skipped.add(LineError::new(number, line, ROW)),
                 },
                 Err(error) => skipped.add(error),
@@ -174,6 +185,12 @@ impl Counts {
             false => Err(skipped.refused(lines, bad)),
         };
         refused(&skipped)?;
+        // Steps that are only numbered are as long as the header's name.
+        if rows.iter().all(|row| row.at_s.fract() == 0.0 && row.at_s < MOST_NUMBER) {
+            rows.iter_mut()
+                .filter(|row| !row.text.contains(&b':'))
+                .for_each(|it| it.at_s *= unit_s);
+        }
         // Some tools write the latest step first.
         if rows.len() > 1 && rows.windows(2).all(|pair| pair[0].at_s > pair[1].at_s) {
             rows.reverse();
@@ -271,6 +288,17 @@ fn is_header(line: &[u8]) -> bool {
         moment::seconds(&period).is_none() && count.parse::<f64>().is_err()
     });
     names && line.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// Seconds of the steps that a header's first name says; 1 if it says nothing.
+fn named_unit_s(line: &[u8]) -> f64 {
+    let text = String::from_utf8_lossy(line).to_ascii_lowercase();
+    match columns(&text).map(|(_, period, _)| period).as_deref() {
+        Some("minute" | "min" | "minutes") => 60.0,
+        Some("hour" | "hours" | "hr") => 3600.0,
+        Some("day" | "days") => 86_400.0,
+        _ => 1.0,
+    }
 }
 
 /// Returns the mark between the two columns, if commas are decimal points, and both cells; none if
@@ -381,6 +409,11 @@ mod tests {
             let counts = Counts::read(text.as_bytes(), Share::default()).unwrap();
             let found = (counts.requests[0], counts.total());
             assert_eq!(found, (1500.0, 3507.0), "{text}");
+        }
+        for (name, s) in [("hour", 3600), ("minute", 60), ("day", 86_400), ("step", 1)] {
+            let text = format!("{name},n\n0,7\n1,8\n2,9\n");
+            let counts = Counts::read(text.as_bytes(), Share::default()).unwrap();
+            assert_eq!(counts.step, Time::ns(s * 1_000_000_000), "{name}");
         }
         // 1,500 is one and a half, or fifteen hundred.
         assert!(Counts::read(&b"00:00;1,500\n00:01;2,000\n"[..], Share::default()).is_err());

@@ -27,7 +27,8 @@ pub enum Values {
 /// Sums by time, in seconds.
 pub(crate) struct Export {
     pub(crate) format: String,
-    pub(crate) values: Values,
+    /// Meaning of the values; the name of their column if that does not say it.
+    pub(crate) values: Result<Values, String>,
     pub(crate) rows: Vec<(f64, f64)>,
     /// Values that are no numbers, such as `null`, and times that a series does not have.
     pub(crate) empty: u64,
@@ -73,7 +74,7 @@ impl Sums {
         let repeated = self.sums.values().filter(|(_, count)| *count > series).count() as u64;
         let row = |(at, (sum, _))| (f64::from_bits(at), sum);
         let rows = self.sums.into_iter().map(row).collect();
-        Export { format, values, rows, empty: silent + alone, repeated }
+        Export { format, values: Ok(values), rows, empty: silent + alone, repeated }
     }
 }
 
@@ -141,11 +142,12 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     let mut lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     let (_, mut first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
     // Excel is told of the delimiter in a line of its own.
-    if first.starts_with("sep=") {
+    let is_for_excel = first.starts_with("sep=");
+    if is_for_excel {
         first = lines.next()?.1;
     }
     let delimiter = if first.contains(';') { ';' } else { ',' };
-    let names: Vec<String> = cells(first, delimiter).map(|name| name.to_lowercase()).collect();
+    let names = header(first, delimiter);
     let is = |n: usize, name: &str| names.get(n).is_some_and(|it| it == name);
     if is(0, "hashowner") && is(3, "trigger") && is(4, "1") {
         return Some(by_minute(lines, first));
@@ -158,9 +160,35 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Export, ReadError>> {
     if let (true, true, Some(rate)) = (is(0, "timestamp"), is(3, "name"), rate) {
         return Some(history(lines, names.len(), rate));
     }
-    let has_values = names.len() > 2 || is(1, "value") || names.get(1).is_some_and(|n| is_rate(n));
+    let name = names.get(1)?;
+    // Labels of a series are Grafana's, and so is the mark for Excel.
+    let is_series = name.starts_with('{') || is_for_excel;
+    let has_values = names.len() > 2 || name == "value" || is_rate(name) || is_series;
     let is_time = ["time", "timestamp", "date", "datetime"].iter().any(|name| is(0, name));
-    (is_time && names.len() > 1 && has_values).then(|| table(lines, delimiter, 0, names.len()))
+    // Grafana names a series by its legend, which may be anything.
+    let is_asked = !has_values && first.starts_with("\"Time\"") && !COUNTS.contains(&&**name);
+    if !is_time || !(has_values || is_asked) {
+        return None;
+    }
+    let table = table(lines, delimiter, 0, names.len());
+    Some(if is_asked { table.map(|it| Export { values: Err(name.clone()), ..it }) } else { table })
+}
+
+/// Names of columns of counts.
+const COUNTS: [&str; 5] = ["count", "counts", "total", "hits", "n"];
+
+/// Names of a header's columns, in lower case; within quotes a delimiter parts none.
+fn header(line: &str, delimiter: char) -> Vec<String> {
+    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+    for each in line.chars() {
+        match each {
+            '"' => is_quoted = !is_quoted,
+            _ if each == delimiter && !is_quoted => names.push(std::mem::take(&mut name)),
+            _ => name.push(each),
+        }
+    }
+    names.push(name);
+    names.iter().map(|name| name.trim().to_lowercase()).collect()
 }
 
 /// Returns true if a name of a column says that its values are of a second.
@@ -336,7 +364,7 @@ fn by_minute<'a>(
     }
     let format = format!("minutes of Azure Functions (2019), {functions} functions");
     let rows = sums.iter().zip(0..).map(|(sum, minute)| (60.0 * f64::from(minute), *sum)).collect();
-    Ok(Export { format, values: Values::Counts, rows, empty: 0, repeated: 0 })
+    Ok(Export { format, values: Ok(Values::Counts), rows, empty: 0, repeated: 0 })
 }
 
 #[cfg(test)]
@@ -345,7 +373,7 @@ mod tests {
 
     fn rows(text: &str) -> (String, Values, Vec<(f64, f64)>) {
         let found = read(text.as_bytes()).unwrap().unwrap();
-        (found.format, found.values, found.rows)
+        (found.format, found.values.unwrap(), found.rows)
     }
 
     #[test]

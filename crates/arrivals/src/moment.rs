@@ -4,7 +4,7 @@ mod shapes;
 
 use std::str::FromStr;
 
-use jiff::civil::{DateTime, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
@@ -29,6 +29,24 @@ pub(super) enum When {
         /// Has digits behind the second.
         is_exact: bool,
     },
+    /// A date between slashes, whose day may come before its month.
+    Slashed {
+        /// Seconds since 1970; of a date that fits both orders, with the month first.
+        s: f64,
+        /// Has digits behind the second.
+        is_exact: bool,
+        /// Order of day and month.
+        order: Order,
+    },
+}
+
+/// Order of day and month in a date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    DayFirst,
+    MonthFirst,
+    /// Both are 12 at most.
+    Either,
 }
 
 /// Units of the seconds that a number is.
@@ -46,6 +64,9 @@ impl When {
     pub(super) fn parse(text: &str) -> Option<When> {
         let text = text.trim();
         if let Ok(number) = text.parse::<f64>() {
+            if let Some(when) = compact(text) {
+                return Some(when);
+            }
             return (number.abs() <= FURTHEST).then_some(When::Number(number));
         }
         match shapes::date(without_zone(text).as_bytes()) {
@@ -83,7 +104,7 @@ impl When {
         } else if let Some(moment) = parsed::<DateTime>(text, has_year) {
             since_1970(TimeZone::UTC.to_timestamp(moment).ok()?)
         } else if text.as_bytes().get(2) == Some(&b'/') || text.as_bytes().get(1) == Some(&b'/') {
-            return common(text.as_bytes()).or_else(|| dated(text));
+            return common(text.as_bytes()).or_else(|| slashed(text)).or_else(|| dated(text));
         } else if let Some(time) = parsed(text, has_hour) {
             of_day(time)
         } else {
@@ -102,14 +123,68 @@ impl When {
     pub(super) fn seconds(self) -> f64 {
         match self {
             When::Number(number) => number * epoch_unit_s(number),
-            When::Date { s, .. } => s,
+            When::Date { s, .. } | When::Slashed { s, .. } => s,
         }
     }
 }
 
-/// Seconds of a time in any spelling.
+/// Reads a time in any spelling, in seconds; none of a date whose day and month may be swapped.
 pub(super) fn seconds(text: &str) -> Option<f64> {
-    When::parse(text).map(When::seconds)
+    let when = When::parse(text)?;
+    let is_known = !matches!(when, When::Slashed { order: Order::Either, .. });
+    is_known.then(|| when.seconds())
+}
+
+/// Reads `20250303100000.250`. Without a fraction it may be a number of nanoseconds.
+fn compact(text: &str) -> Option<When> {
+    let (whole, fraction) = text.split_once('.')?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.len() != 14 || fraction.is_empty() || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let s = of_compact(whole.parse().ok()?)?;
+    Some(When::Date { s: s + format!("0.{fraction}").parse::<f64>().ok()?, is_exact: true })
+}
+
+/// Seconds since 1970 of a date whose digits are a number, 20250303100000.
+pub(super) fn of_compact(number: u64) -> Option<f64> {
+    let part = |unit: u64, of: u64| (number / unit % of) as i8;
+    let year = i16::try_from(number / 10_000_000_000).ok()?;
+    let (month, day) = (part(100_000_000, 100), part(1_000_000, 100));
+    let (hour, minute, second) = (part(10_000, 100), part(100, 100), part(1, 100));
+    // As for numbers that are seconds since 1970.
+    let date = (1985..2129)
+        .contains(&year)
+        .then(|| DateTime::new(year, month, day, hour, minute, second, 0));
+    Some(since_1970(TimeZone::UTC.to_timestamp(date?.ok()?).ok()?))
+}
+
+/// Reads `13/03/2025 10:00:00`, with either the day or the month first, on a clock of 24 hours; a
+/// year of two digits is one of this century.
+fn slashed(text: &str) -> Option<When> {
+    let (date, time) = text.split_once([' ', 'T'])?;
+    let mut parts = date.split('/');
+    let mut part = || parts.next()?.parse::<i16>().ok();
+    let (first, second, year) = (part()?, part()?, part()?);
+    let year = if year < 100 { 2000 + year } else { year };
+    let order = match (first, second) {
+        (13.., _) => Order::DayFirst,
+        (_, 13..) => Order::MonthFirst,
+        _ => Order::Either,
+    };
+    let (month, day) = if order == Order::DayFirst { (second, first) } else { (first, second) };
+    let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+    let time: Time = parts.next().is_none().then(|| time.trim().parse().ok()).flatten()?;
+    let s = since_1970(TimeZone::UTC.to_timestamp(date.to_datetime(time)).ok()?);
+    Some(When::Slashed { s, is_exact: is_fraction(text), order })
+}
+
+/// Returns the date with day and month the other way round, if that is one.
+pub(super) fn other_order(s: f64) -> Option<f64> {
+    let date = TimeZone::UTC.to_datetime(Timestamp::from_second(s.floor() as i64).ok()?);
+    let (month, day) = (date.month(), date.day());
+    let other = date.with().month(day).day(month).build().ok()?;
+    Some(since_1970(TimeZone::UTC.to_timestamp(other).ok()?) + (s - s.floor()))
 }
 
 /// Reads a text that may be of a type.
@@ -266,6 +341,13 @@ mod tests {
         assert_eq!(seconds("12.4 GB:1"), None);
         // Months and days of these may be in either order.
         assert_eq!(seconds("04/03/2025 10:00"), None);
+        assert_eq!(seconds("13/03/2025 10:00"), Some(s + 10.0 * 86_400.0));
+        assert_eq!(seconds("03/13/25 10:00:00"), Some(s + 10.0 * 86_400.0));
+        assert_eq!(other_order(s + 86_400.0), seconds("2025-04-03 10:00"));
+        assert_eq!(other_order(s + 10.0 * 86_400.0), None);
+        assert_eq!(seconds("20250303100000.25"), Some(s + 0.25));
+        assert!(matches!(When::parse("20250303100061.25"), Some(When::Number(_))));
+        assert_eq!(of_compact(20_250_303_100_000), Some(s));
     }
 
     /// A date as jiff alone reads it, with every pattern tried on every text.

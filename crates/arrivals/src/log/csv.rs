@@ -6,16 +6,19 @@ use super::cells::Cells;
 use super::row::{Row, Seen, Sizes, Unit};
 use super::shapes::Shape;
 
-/// Names of columns with times, the best first. A unit may follow: `arrival_ms`, `time (us)`.
+/// Names of columns with times, the best first. A unit may follow: `arrival_ms`, `time (us)`. A
+/// `time` beside a timestamp is mostly how long a request took.
 const TIMES: [&str; 30] = [
     "submit_time",
     "submitted_time",
     "creation_time",
     "created_at",
-    "time",
-    "at",
     "timestamp",
     "ts",
+    "@timestamp",
+    "datetime",
+    "date_time",
+    "request_timestamp",
     "arrival",
     "arrival_time",
     "arrived_at",
@@ -23,16 +26,14 @@ const TIMES: [&str; 30] = [
     "arrive",
     "start_time",
     "starttime",
-    "start",
     "started_at",
-    "datetime",
-    "date_time",
-    "@timestamp",
+    "time",
+    "at",
+    "start",
     "relative_unix",
     "op_time",
     "started_date_time",
     "c_time",
-    "request_timestamp",
     "unix_time",
     "epoch",
     "date",
@@ -42,7 +43,18 @@ const TIMES: [&str; 30] = [
 /// Names of columns with the end of a request; with a duration, it began before.
 const ENDS: [&str; 3] = ["end_timestamp", "end_time", "end"];
 const DURATIONS: [&str; 2] = ["duration", "elapsed"];
-const BYTES: [&str; 11] = [
+/// Other names of how long a request took, with its waiting.
+const WAITS: [&str; 8] = [
+    "response_time",
+    "responsetime",
+    "request_time",
+    "requesttime",
+    "latency",
+    "time_taken",
+    "time-taken",
+    "total_time",
+];
+const BYTES: [&str; 14] = [
     "bytes",
     "body_bytes_sent",
     "bytes_sent",
@@ -54,6 +66,9 @@ const BYTES: [&str; 11] = [
     "response_body_size",
     "objectsize",
     "length",
+    "sent_bytes",
+    "http.response.bytes",
+    "http.response.body.bytes",
 ];
 const SIZES: [&str; 3] = ["size", "tokens", "contexttokens"];
 const SERVICES: [&str; 4] = ["service", "service_time", "servicetime", "processing_time"];
@@ -102,6 +117,10 @@ pub(super) fn samples(header: &[u8]) -> Option<&'static str> {
 pub(super) struct Columns {
     cells: Cells,
     time: usize,
+    /// Column of the date, of a time of day.
+    date: Option<usize>,
+    /// Rows say how long requests took, which is not played.
+    has_duration: bool,
     /// The name of the column of times has it.
     pub(super) unit: Option<Unit>,
     size: Option<(usize, Sizes, f64)>,
@@ -192,13 +211,34 @@ impl Columns {
             .filter(|(n, ..)| *n != time);
         let duration = find(&DURATIONS).filter(|_| ends);
         let duration = duration.map(|n| (n, unit(n).unwrap_or(Unit::Seconds).seconds()));
+        // Azure's functions (2021): a duration is that of the execution alone.
+        let is_azure = ends && find(&["app"]).is_some() && find(&["func"]).is_some();
+        let executed = duration.filter(|_| is_azure).map(|(n, s)| (n, Sizes::Service, s));
+        let size = executed.or(size);
+        let took = || find(&DURATIONS).or_else(|| find(&WAITS)).filter(|n| *n != time);
+        let is_service = size.is_some_and(|(_, sizes, _)| sizes == Sizes::Service);
+        let has_duration = !is_service && took().is_some();
+        let date = find(&["date"]).filter(|n| *n != time);
         // Google's cluster (2019): events of jobs and tasks, of which submissions are requests.
         let events = find(&["type"]).filter(|_| find(&["collection_id"]).is_some());
         let kind = kind.or(events.map(|n| (n, "0")));
         let unit = unit(time)
             .or(is_calls.then_some(Unit::Milliseconds))
             .or(events.map(|_| Unit::Microseconds));
-        Some(Columns { cells, time, unit, size, duration, kind, shape: None, most, has_commas })
+        let shape = None;
+        Some(Columns {
+            cells,
+            time,
+            date,
+            has_duration,
+            unit,
+            size,
+            duration,
+            kind,
+            shape,
+            most,
+            has_commas,
+        })
     }
 
     fn shaped(shape: &'static Shape) -> Option<Columns> {
@@ -209,6 +249,8 @@ impl Columns {
         Some(Columns {
             cells,
             time,
+            date: None,
+            has_duration: false,
             unit,
             size,
             duration,
@@ -249,7 +291,12 @@ impl Columns {
     }
 
     fn request(&self) -> Option<Row> {
-        let when = When::parse(self.cells.text(self.time)?)?;
+        let time = self.cells.text(self.time)?;
+        let date = self.date.and_then(|n| self.cells.text(n));
+        let when = match date.filter(|date| is_time_of_day(time) && !date.contains(':')) {
+            Some(date) => When::parse(&format!("{} {}", date.trim(), time.trim()))?,
+            None => When::parse(time)?,
+        };
         let mut when = Some(when).filter(|when| !when.is_before_zero())?;
         let number = |n: usize| {
             let text = self.cells.text(n)?;
@@ -270,10 +317,16 @@ impl Columns {
                 _ => return None,
             };
         }
-        let Some((size, _, factor)) = self.size else { return Some(Row::at(when, None)) };
+        let row = |size| Row { has_duration: self.has_duration, ..Row::at(when, size) };
+        let Some((size, _, factor)) = self.size else { return Some(row(None)) };
         let size = number(size)? * factor;
-        (0.0..=1e15).contains(&size).then_some(Row::at(when, Some(size)))
+        (0.0..=1e15).contains(&size).then_some(row(Some(size)))
     }
+}
+
+/// Returns whether a text is a time without a date.
+fn is_time_of_day(text: &str) -> bool {
+    text.trim().find(':').is_some_and(|at| at <= 2) && !text.contains('/')
 }
 
 /// A column by its name in the header, or its number from 1.

@@ -320,7 +320,7 @@ fn created_s(word: &[u8]) -> Option<f64> {
     let is_date = word.len() > 18 && word[10] == b'T' && word.ends_with(b"Z");
     match When::parse(text(word).filter(|_| is_date)?)? {
         When::Date { s, .. } => Some(s),
-        When::Number(_) => None,
+        When::Number(_) | When::Slashed { .. } => None,
     }
 }
 
@@ -334,7 +334,7 @@ fn squid(line: &[u8]) -> Option<Row> {
             let zone = rest.next()?;
             match common(&[first, zone].join(&b' '))? {
                 When::Date { s, is_exact } => (s, is_exact),
-                When::Number(_) => return None,
+                When::Number(_) | When::Slashed { .. } => return None,
             }
         }
         None => return None,

@@ -12,7 +12,7 @@ use super::row::{Row, Seen, Unit};
 use super::words::text;
 
 /// Keys of times, the best first: when a request began, then when its line was written.
-const TIMES: [&str; 28] = [
+const TIMES: [&str; 29] = [
     "StartUTC",
     "StartLocal",
     "EdgeStartTimestamp",
@@ -41,9 +41,11 @@ const TIMES: [&str; 28] = [
     "data.time",
     "t.$date",
     "__REALTIME_TIMESTAMP",
+    // Python's loggers.
+    "asctime",
 ];
 /// Keys of bytes, those of objects in objects with a point between.
-const BYTES: [&str; 25] = [
+const BYTES: [&str; 26] = [
     "bytes_sent",
     "body_bytes_sent",
     "size",
@@ -63,6 +65,7 @@ const BYTES: [&str; 25] = [
     "response.content.size",
     "response.body.bytes",
     "properties.sentBytes",
+    "properties.responseBytes",
     "res.size",
     "responseLength",
     "response_body_size",
@@ -128,6 +131,8 @@ struct Meaning {
     kinds: Option<&'static [&'static str]>,
     is_collection: bool,
     is_type: bool,
+    /// A date, beside a time of day.
+    is_day: bool,
 }
 
 static MEANINGS: LazyLock<HashMap<&str, Meaning>> = LazyLock::new(|| {
@@ -147,6 +152,7 @@ static MEANINGS: LazyLock<HashMap<&str, Meaning>> = LazyLock::new(|| {
     DURATIONS.into_iter().for_each(|key| all.entry(key).or_default().is_duration = true);
     MESSAGES.into_iter().for_each(|key| all.entry(key).or_default().is_message = true);
     REQUESTS.into_iter().for_each(|key| all.entry(key).or_default().is_request = true);
+    all.entry("date").or_default().is_day = true;
     all.entry("collection_id").or_default().is_collection = true;
     all.entry("type").or_default().is_type = true;
     // Objects that have such keys are walked; elasticdump wraps each document.
@@ -191,6 +197,8 @@ impl Scalar<'_> {
 #[derive(Default)]
 pub(super) struct Line {
     time: Option<(usize, When)>,
+    /// Seconds since 1970 of a date without a time.
+    day_s: Option<f64>,
     bytes: Option<(usize, f64)>,
     service_s: Option<f64>,
     has_duration: bool,
@@ -210,9 +218,19 @@ impl Line {
         }
     }
 
+    /// Returns its time, with the date that it may have apart.
+    fn when(&self) -> Option<When> {
+        match (self.time?.1, self.day_s) {
+            (When::Date { s, is_exact }, Some(day_s)) if s < 86_400.0 => {
+                Some(When::Date { s: s + day_s, is_exact })
+            }
+            (when, _) => Some(when),
+        }
+    }
+
     /// The line as a request, if its keys are those of one; at this time if it has none.
     pub(super) fn row(&self, front: impl FnOnce() -> Option<When>) -> Option<Seen> {
-        let when = self.time.map(|(_, when)| when).or_else(front)?;
+        let when = self.when().or_else(front)?;
         if !self.is_request {
             return Some(Seen::Other);
         }
@@ -225,6 +243,10 @@ impl Line {
         let better = |now: Option<usize>, place: usize| now.is_none_or(|now| place < now);
         if let Some(place) = meaning.time.filter(|at| better(self.time.map(|it| it.0), *at)) {
             self.time = scalar.when().map(|when| (place, when)).or(self.time);
+        }
+        if let (true, Scalar::Text(text)) = (meaning.is_day, scalar) {
+            let day = When::parse(text).filter(|_| !text.contains(':'));
+            self.day_s = day.map(When::seconds);
         }
         if let Some(place) = meaning.bytes.filter(|at| better(self.bytes.map(|it| it.0), *at)) {
             self.bytes = scalar.number().map(|bytes| (place, bytes)).or(self.bytes);
@@ -373,11 +395,11 @@ impl<'de> Visitor<'de> for Value<'_> {
 }
 
 /// Splits a line of a console, as Caddy writes it: a date, a level, a logger, a message and an
-/// object, between tabs.
+/// object, between tabs; or of a file of fluentd: a date, a tag and an object.
 fn console(line: &[u8]) -> Option<(Option<When>, &[u8])> {
     let (front, rest) = line.split_at(line.iter().position(|byte| *byte == b'{')?);
     let mut fields = front.split(|byte| *byte == b'\t');
-    let when = When::parse(text(fields.next()?)?).filter(|_| fields.count() >= 3)?;
+    let when = When::parse(text(fields.next()?)?).filter(|_| fields.count() >= 2)?;
     Some((Some(when), rest))
 }
 
@@ -394,19 +416,28 @@ fn walked<'de>(mut json: serde_json::Deserializer<impl Read<'de>>) -> Option<Lin
 /// A line of a log. Container engines and collectors wrap the lines of others: those are read by
 /// `wrapped`. What other loggers write beside requests has a message and nothing of a request.
 pub(super) fn row(line: &[u8], wrapped: impl Fn(&[u8]) -> Option<Seen>) -> Option<Seen> {
+    // A list may have an element in each line, and its brackets in lines of their own.
+    if line == b"[" || line == b"]" {
+        return Some(Seen::Comment);
+    }
+    let line = line.strip_suffix(b",").unwrap_or(line);
     let (front, line) = match line.starts_with(b"{") {
         true => (None, line),
         false => console(line)?,
     };
     // The whole line is checked to be UTF-8 at once, if it is, instead of each string.
     let mut found = match text(line) {
-        Some(line) => walked(serde_json::Deserializer::from_str(line)),
+        Some(line) => walked(serde_json::Deserializer::from_str(line)).or_else(|| {
+            // nginx escapes by `\x22` unless it is told that it writes JSON.
+            let unescaped = line.contains("\\x").then(|| line.replace("\\x", "\\u00"))?;
+            walked(serde_json::Deserializer::from_str(&unescaped))
+        }),
         None => walked(serde_json::Deserializer::from_slice(line)),
     }?;
     if found.is_other {
         return Some(Seen::Other);
     }
-    let when = found.time.map(|(_, when)| when).or(front)?;
+    let when = found.when().or(front)?;
     // Google's cluster of 2019: only submissions are requests, in microseconds; at 0 stands what
     // was there before.
     if let ((true, Some(is_submitted)), When::Number(us)) = (found.collection, when) {

@@ -53,6 +53,7 @@ const LOOKED_AT_LINES: usize = 64;
 
 const HEADER: &str = "a header with a column of times (time, timestamp, ts, arrival, start_time \
                       ...), or its name (log:time-column=NAME:FILE)";
+const WAITED: &str = "they include waiting: sizes say how long requests take";
 const NO_SIZES: &str = "the log has none: they are drawn";
 const ROW: &str = "a row with a time from 0 on, and a size if the header has one";
 
@@ -147,8 +148,7 @@ impl Log {
         log.account.leave_out("last line", NO_END, u64::from(cut.is_some()));
         log.account.leave_out("comment lines", "", comments);
         log.account.leave_out("other lines", "no requests", others);
-        let why = "they include waiting: sizes say how long requests take";
-        log.account.leave_out("response times", why, durations);
+        log.account.leave_out("response times", WAITED, durations);
         Ok(log)
     }
 
@@ -158,7 +158,7 @@ impl Log {
     /// As of [`Log::read`].
     pub fn csv(reader: impl BufRead, options: &LogOptions) -> Result<Log, ReadError> {
         let mut lines = Lines::new(reader);
-        let (mut rows, mut others) = (Rows::new(options), 0);
+        let (mut rows, mut others, mut durations) = (Rows::new(options), 0, 0);
         rows.is_table = true;
         let mut columns = loop {
             let Some((number, line)) = lines.next()? else {
@@ -196,6 +196,7 @@ impl Log {
                     None => Err(LineError::new(number, line, ROW)),
                 }
             });
+            durations += u64::from(matches!(&row, Ok(Some(row)) if row.has_duration));
             rows.take(row)?;
         }
         let may_be_cut = lines.unended().and_then(|line| open_request(line, |it| columns.row(it)));
@@ -207,6 +208,7 @@ impl Log {
             log.account.leave_out("sizes", NO_SIZES, 1);
         }
         log.account.leave_out("other lines", "no requests", others);
+        log.account.leave_out("response times", WAITED, durations);
         Ok(log)
     }
 

@@ -64,7 +64,7 @@ fn stream_line(line: &[u8]) -> Option<Row> {
 fn dated(fields: &[u8]) -> Option<When> {
     let is_date = |when: &When| match when {
         When::Number(number) => *number >= 1e9,
-        When::Date { s, .. } => *s > 1e8,
+        When::Date { s, .. } | When::Slashed { s, .. } => *s > 1e8,
     };
     let read = |field: &[u8]| {
         let field = field.trim_ascii();

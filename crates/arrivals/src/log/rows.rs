@@ -6,7 +6,7 @@ use halfwink_units::Time;
 use rand::RngExt;
 
 use super::super::lines::{ReadError, Skipped};
-use super::super::moment::{epoch_unit_s, When};
+use super::super::moment::{epoch_unit_s, of_compact, other_order, Order, When};
 use super::options::{LogOptions, Spread};
 use super::row::{Row, Unit};
 use super::{Log, LONGEST_S};
@@ -18,8 +18,32 @@ const JUDGED: usize = 8;
 const SLOWEST_WHOLE: f64 = 1.0;
 const SLOWEST: f64 = 0.01;
 const FASTEST: f64 = 1e9;
+const DAY_S: f64 = 86_400.0;
+/// Tenths of a microsecond since 1601, from 1981 to 2108, as Windows counts them, and seconds from
+/// there to 1970. As nanoseconds they would be days of 1973 to 1975.
+const FILETIMES: std::ops::Range<f64> = 1.2e17..1.6e17;
+const FILETIME_S: f64 = 11_644_473_600.0;
 /// Numbers that are seconds since 1970, from 1985 to 2128.
 const DATES_S: std::ops::Range<f64> = 5e8..5e9;
+
+/// Seconds since 1970 of a number, if it is a date.
+type Date = fn(f64) -> Option<f64>;
+
+/// Orders of day and month that dates between slashes have.
+#[derive(Clone, Copy, Default)]
+struct Orders {
+    are_there: bool,
+    day_first: bool,
+    month_first: bool,
+}
+
+impl Orders {
+    fn add(&mut self, order: Order) {
+        self.are_there = true;
+        self.day_first |= order == Order::DayFirst;
+        self.month_first |= order == Order::MonthFirst;
+    }
+}
 
 /// Requests in the order of their lines.
 pub(super) struct Rows<'a> {
@@ -29,6 +53,8 @@ pub(super) struct Rows<'a> {
     /// Times are numbers, as the first one was.
     are_numbers: bool,
     are_exact: bool,
+    /// Orders of day and month, of dates between slashes.
+    orders: Orders,
     /// Times of a table stay as they are where no two are the same.
     pub(super) is_table: bool,
     /// Rows with a size.
@@ -41,7 +67,8 @@ impl<'a> Rows<'a> {
         let skipped = Skipped::default();
         let (are_numbers, are_exact) = (false, false);
         let (is_table, sized) = (false, 0);
-        Rows { options, rows: Vec::new(), are_numbers, are_exact, is_table, sized, skipped }
+        let (rows, orders) = (Vec::new(), Orders::default());
+        Rows { options, rows, are_numbers, are_exact, orders, is_table, sized, skipped }
     }
 
     /// Takes what a line is: a request, nothing, or bad.
@@ -52,6 +79,10 @@ impl<'a> Rows<'a> {
                 let (at, is_number, is_exact) = match when {
                     When::Number(number) => (number, true, number.fract() != 0.0),
                     When::Date { s, is_exact } => (s, false, is_exact),
+                    When::Slashed { s, is_exact, order } => {
+                        self.orders.add(order);
+                        (s, false, is_exact)
+                    }
                 };
                 if self.rows.is_empty() {
                     self.are_numbers = is_number;
@@ -122,9 +153,71 @@ impl<'a> Rows<'a> {
         )))
     }
 
+    /// Orders day and month of dates between slashes as the file has them: by those that fit one
+    /// order alone, else so that the file's span is the least.
+    fn order_dates(&mut self) -> Result<(), ReadError> {
+        let Orders { are_there: true, day_first, month_first } = self.orders else {
+            return Ok(());
+        };
+        let is_day_first = match (day_first, month_first) {
+            (true, true) => {
+                let message =
+                    "dates with the day first and with the month first, expected one order";
+                return Err(ReadError::Other(message.to_owned()));
+            }
+            (false, false) => {
+                let span = |times: &dyn Fn(f64) -> f64| {
+                    let times = || self.rows.iter().map(|row| times(row.0));
+                    times().fold(f64::MIN, f64::max) - times().fold(f64::MAX, f64::min)
+                };
+                span(&|s| other_order(s).unwrap_or(s)) < span(&|s| s)
+            }
+            (is_day_first, _) => is_day_first,
+        };
+        // Days behind the twelfth fit one order alone, and are in it.
+        if is_day_first {
+            self.rows.iter_mut().for_each(|row| row.0 = other_order(row.0).unwrap_or(row.0));
+        }
+        Ok(())
+    }
+
+    /// Takes numbers as dates that are written without marks, or as those of Windows, if all are.
+    fn find_dates(&mut self) {
+        let compact: Date = |at| of_compact(at as u64).filter(|_| at.fract() == 0.0 && at > 0.0);
+        let filetime: Date = |at| FILETIMES.contains(&at).then_some(at * 1e-7 - FILETIME_S);
+        // Of several readings only one that fits every row is meant: else numbers are numbers.
+        for (date, is_exact) in [(compact, false), (filetime, true)] {
+            if self.rows.iter().all(|row| date(row.0).is_some()) {
+                self.rows.iter_mut().for_each(|row| row.0 = date(row.0).unwrap_or(row.0));
+                (self.are_numbers, self.are_exact) = (false, is_exact);
+                return;
+            }
+        }
+    }
+
+    /// Counts days of times of day: one that is hours earlier than the one before is of the next
+    /// day.
+    fn count_days(&mut self) {
+        if self.are_numbers || !self.rows.iter().all(|row| (0.0..DAY_S).contains(&row.0)) {
+            return;
+        }
+        let (mut day_s, mut before) = (0.0, f64::NEG_INFINITY);
+        // Half a day tells the next one from a request that only stands behind a later one.
+        for row in &mut self.rows {
+            let at = row.0;
+            if at + DAY_S / 2.0 < before {
+                day_s += DAY_S;
+            } else if before.is_finite() && at - DAY_S / 2.0 > before && day_s > 0.0 {
+                day_s -= DAY_S;
+            }
+            before = at;
+            row.0 += day_s;
+        }
+    }
+
     /// The log, by time.
     pub(super) fn log(
-        self,
+        mut self,
         format: &str,
         expected: &'static str,
         of_column: Option<Unit>,
@@ -139,10 +232,18 @@ impl<'a> Rows<'a> {
         if !self.options.bad.accepts(self.skipped.count, lines) {
             return Err(self.skipped.refused(lines, self.options.bad));
         }
+        if self.are_numbers && self.options.time_unit.or(of_column).is_none() {
+            self.find_dates();
+        }
+        self.order_dates()?;
+        self.count_days();
         let unit_s = self.unit_s(of_column)?;
         // Milliseconds and less are as exact as they are written.
         let are_exact = self.are_exact || unit_s < 1.0;
-        let Rows { mut rows, skipped, options, sized, is_table, .. } = self;
+        let Rows { mut rows, skipped, options, sized, is_table, are_numbers, .. } = self;
+        let is_minute = |row: &(f64, f64)| row.0 % 60.0 == 0.0;
+        let has_minutes = !are_numbers && rows.len() >= JUDGED && rows.iter().all(is_minute);
+        let written_s = if has_minutes { 60.0 } else { 1.0 };
         let mut latest = f64::NEG_INFINITY;
         let mut disordered = 0;
         for row in &rows {
@@ -162,7 +263,7 @@ impl<'a> Rows<'a> {
         let times: Vec<Time> = if are_exact || (is_table && are_apart()) {
             rows.iter().map(|row| at(row.0)).collect()
         } else {
-            spread(&rows, options.spread)
+            spread(&rows, options.spread, written_s)
         };
         let mut account = Account::of(format);
         account.play("requests", rows.len() as u64);
@@ -182,8 +283,8 @@ fn at(seconds: f64) -> Time {
     Time((seconds * 1e12).round() as u64)
 }
 
-/// Spreads requests of whole seconds, rising, over them.
-fn spread(rows: &[(f64, f64)], how: Spread) -> Vec<Time> {
+/// Spreads requests of whole seconds or minutes, rising, over them.
+fn spread(rows: &[(f64, f64)], how: Spread, written_s: f64) -> Vec<Time> {
     let mut random = match how {
         Spread::Even => None,
         Spread::Random { seed } => Some(stream(seed, "log")),
@@ -196,7 +297,7 @@ fn spread(rows: &[(f64, f64)], how: Spread) -> Vec<Time> {
                 None => (n as f64 + 0.5) / same.len() as f64,
                 Some(random) => random.random::<f64>(),
             };
-            times.push(at(same[0].0) + at(within));
+            times.push(at(same[0].0) + at(within * written_s));
         }
         times[first..].sort_unstable();
     }

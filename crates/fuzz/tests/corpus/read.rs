@@ -168,11 +168,12 @@ pub fn drmemtrace(path: &Path) -> Result<Found, String> {
 
 pub fn frames(path: &Path) -> Result<Found, String> {
     let mut replay = Replay::open(path, 1).map_err(|error| error.to_string())?;
-    let mut count = 0;
+    let (mut count, mut bytes) = (0, 0);
     while replay.advance().map_err(|error| error.to_string())?.is_some() {
         count += 1;
+        bytes += replay.frame().len();
     }
-    let facts = Facts::from([("frames", f64::from(count))]);
+    let facts = Facts::from([("frames", f64::from(count)), ("bytes", bytes as f64)]);
     Ok(Found { format: "pcap".to_owned(), facts, left_out: String::new() })
 }
 

@@ -34,6 +34,8 @@ pub(super) enum What {
     /// It became the end of another one (M), or the begin (F).
     BackMerge,
     FrontMerge,
+    /// A scheduler has it, before the driver (I).
+    Insert,
     /// The driver has it (D).
     Issue,
     /// It is done (C).
@@ -81,7 +83,8 @@ struct Asked {
 #[derive(Default)]
 struct Collected {
     asked: Vec<Asked>,
-    /// Where nothing was traced but what the driver has.
+    /// Where nothing was traced but what a scheduler or the driver has.
+    inserted: Vec<Asked>,
     issued: Vec<Asked>,
     begins: HashMap<u64, usize>,
     ends: HashMap<u64, usize>,
@@ -110,6 +113,7 @@ impl Collected {
             What::Queue if bytes == 0 => self.empty[0] += 1,
             What::Issue if bytes == 0 => self.empty[1] += 1,
             _ if event.discards || bytes == 0 => {}
+            What::Insert => self.inserted.push(asked(event)),
             What::Queue => {
                 self.begins.insert(begin, self.asked.len());
                 self.ends.insert(end, self.asked.len());
@@ -127,7 +131,7 @@ impl Collected {
     /// Number of requests, of whichever kind was traced: a trace of issues alone has nothing that
     /// was asked for.
     fn requests(&self) -> usize {
-        self.asked.len().max(self.issued.len())
+        self.asked.len().max(self.issued.len()).max(self.inserted.len())
     }
 
     /// What begins here is a part of another one from now on.
@@ -252,8 +256,14 @@ impl Collected {
     fn finish(self, format: &str) -> Result<Trace, String> {
         let was_asked = !self.asked.is_empty();
         // Requests that were issued have been through the scheduler already; they are played only
-        // where nothing else was traced.
-        let asked = if was_asked { self.asked } else { self.issued };
+        // where nothing else was traced, or where some came to the driver past the scheduler.
+        let asked = if was_asked {
+            self.asked
+        } else if self.inserted.len() >= self.issued.len() {
+            self.inserted
+        } else {
+            self.issued
+        };
         let kept: Vec<_> = asked.into_iter().filter(|it| !it.merged).collect();
         let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
             return Err("found no requests with bytes (events Q or D)".to_owned());

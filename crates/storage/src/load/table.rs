@@ -217,6 +217,19 @@ pub(super) fn columns(line: &str) -> Option<Columns> {
     Some(Columns { delimiter, time, kind, size, offset, latency, device, cpu, all })
 }
 
+impl Columns {
+    /// Returns whether they stand where Alibaba's block traces have them.
+    pub(super) fn is_alibaba(&self) -> bool {
+        let (time, size) = (self.time.0, self.size.0);
+        (self.device, self.kind, size, time, self.all) == (Some(0), 1, 3, 4, 5)
+    }
+}
+
+/// Returns whether a line is the header of Tencent's block traces, whose sizes are sectors.
+pub(super) fn is_tencent(line: &str) -> bool {
+    line.trim().eq_ignore_ascii_case("Timestamp,Offset,Size,IOType,VolumeID")
+}
+
 /// Nanoseconds of a time: by its unit, or as a date of its size, or as seconds with a fraction.
 fn time_ns(word: &str, unit_ns: Option<f64>) -> Option<u64> {
     // Where semicolons or tabs separate columns, a comma begins a fraction.

@@ -11,6 +11,11 @@ use super::{File, LoadError};
 pub(super) const EXPECTED: &str = "expected a job file or an I/O log of fio, a trace of blktrace, \
      or the text of blkparse, biosnoop or perf script, or CSV: of MSR Cambridge, Alibaba, Tencent, \
      SPC or FIU, or with a header such as time_us,op,offset,bytes";
+const SECTOR: u64 = 512;
+/// assumption: blocks of file systems, of which I/Os are whole numbers.
+const BLOCK: u64 = 4096;
+/// Sectors of an I/O at most, if users have not changed `max_sectors_kb`.
+const LARGEST: u64 = 2560;
 /// Lines that tell a format.
 const LOOKED_AT: usize = 64;
 /// Times before the first one: an I/O begins its latency earlier.
@@ -47,19 +52,29 @@ impl Form {
         if lines().any(|line| event_of(line).is_some()) {
             return Some(Form::Events);
         }
-        if heads(first).is_some() {
+        // iosnoop of perf-tools says first what it does.
+        if lines().find(|line| !is_words(line)).and_then(heads).is_some() {
             return Some(Form::Biosnoop);
         }
-        // Six words at least: `8,0` begins lines of other formats as well, which come below.
-        if blktrace::is_event(first) && first.split_whitespace().count() >= 6 {
+        // Six words at least: `8,0` begins lines of other formats as well, which come below. The
+        // default lines have a plus before sectors; a format of a user's own may begin as they do.
+        let own = || lines().filter(|line| columns(line).is_some()).count() >= 2;
+        let has_plus = || lines().any(|line| line.contains(" + "));
+        if blktrace::is_event(first)
+            && first.split_whitespace().count() >= 6
+            && (has_plus() || !own())
+        {
             return Some(Form::Blkparse);
         }
         let known = |read: fn(&str) -> Option<Event>| lines().take(3).any(|it| read(it).is_some());
+        let header = table::columns(first);
         if known(msr) {
             Some(Form::Msr)
-        } else if known(alibaba) {
+        } else if known(alibaba) && header.as_ref().is_none_or(table::Columns::is_alibaba) {
             Some(Form::Alibaba)
-        } else if table::is_header(first) {
+        } else if table::is_tencent(first) {
+            Some(Form::Shape(Shape::Tencent))
+        } else if header.is_some() {
             Some(Form::Table)
         } else if let Some(shape) = Shape::ALL.into_iter().find(|shape| {
             // Three lines and all of them: tables without a header are told by numbers in their
@@ -67,10 +82,10 @@ impl Form {
             lines().filter(|line| !line.starts_with('#')).take(3).all(|it| shape.row(it).is_some())
         }) {
             Some(Form::Shape(shape))
-        } else if blktrace::is_event(first) {
+        } else if blktrace::is_event(first) && !own() {
             Some(Form::Blkparse)
         // Last, as it accepts the most: an order of one's own has no mark but its looks.
-        } else if lines().filter(|line| columns(line).is_some()).count() >= 2 {
+        } else if own() {
             Some(Form::Columns)
         } else {
             None
@@ -93,7 +108,7 @@ impl Form {
     pub(super) fn read(self, file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
         match self {
             Form::Blkparse => blktrace::read_text(file, text),
-            Form::Columns => by_line(file, text, columns, "a time, an action, a kind and sectors"),
+            Form::Columns => own_columns(file, text),
             Form::Biosnoop => biosnoop(file, text),
             Form::Events => by_line(file, text, event_of, "an event of the block layer"),
             Form::Msr => by_line(file, text, msr, "time,host,disk,Read,offset,bytes,time"),
@@ -112,7 +127,7 @@ fn shaped(file: &File, text: &str, shape: Shape) -> Result<Vec<Event>, LoadError
     let mut events = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        if line.is_empty() || line.starts_with('#') || number == 1 && table::is_tencent(line) {
             continue;
         }
         events.extend(shape.row(line).ok_or_else(|| {
@@ -187,10 +202,23 @@ fn is_other(line: &str) -> bool {
     let is_event = line.contains(": ") && line.contains('[') && event_of(line).is_none();
     line.starts_with("CPU")
         || is_step(line)
-        || (is_event && !line.contains("block_rq_") && columns(line).is_none())
+        || (is_event && !is_read(line) && columns(line).is_none())
+        // A terminal shows Ctrl-C, which ends a recorder.
+        || line == "^C"
         || is_header_of_trace_cmd(line)
         || lost(line).is_some()
         || is_frame(line)
+}
+
+/// Returns whether a line is of an event that is read; what it says of it may be wrong.
+fn is_read(line: &str) -> bool {
+    let names = line.match_indices("block_").filter_map(|(at, _)| line[at..].split(':').next());
+    names.into_iter().any(|name| what_of(name).is_some())
+}
+
+/// Words of iosnoop about what it does.
+fn is_words(line: &str) -> bool {
+    line.starts_with("Tracing block I/O") || line == "Ending tracing..."
 }
 
 fn is_header_of_trace_cmd(line: &str) -> bool {
@@ -246,13 +274,29 @@ pub(super) fn with_latency(event: Event, took_ns: u64) -> Vec<Event> {
 }
 
 pub(super) fn kind(word: &str) -> Option<(bool, bool)> {
+    // A zone append (`ZA`) writes.
+    if let Some(more) = word.strip_prefix("ZA") {
+        return more.bytes().all(|it| b"FSAMU".contains(&it)).then_some((true, false));
+    }
     let is_kind = !word.is_empty()
         && word.len() <= 6
-        && word.bytes().all(|it| b"RWDFSAMNE".contains(&it))
-        // `A`, `M`, `N`, `S` and `E` only qualify a direction; alone they are another column.
+        && word.bytes().all(|it| b"RWDFSAMNEU".contains(&it))
+        // `A`, `M`, `N`, `S`, `E` and `U` only qualify a direction; alone they are another column.
         && word.bytes().any(|it| b"RWDF".contains(&it));
     // An `F` alone is a flush.
     is_kind.then(|| (word.contains('W') || word == "F", word.contains('D')))
+}
+
+fn what_of(name: &str) -> Option<What> {
+    match name {
+        "block_bio_queue" => Some(What::Queue),
+        "block_bio_backmerge" => Some(What::BackMerge),
+        "block_bio_frontmerge" => Some(What::FrontMerge),
+        "block_rq_insert" => Some(What::Insert),
+        "block_rq_issue" => Some(What::Issue),
+        "block_rq_complete" => Some(What::Complete),
+        _ => None,
+    }
 }
 
 /// `fio 1000 [001] 100.000196: block:block_rq_issue: 259,0 R 4096 () 52992312 + 8 [fio]`, of perf;
@@ -260,12 +304,7 @@ pub(super) fn kind(word: &str) -> Option<(bool, bool)> {
 fn event_of(line: &str) -> Option<Event> {
     let at = line.find("block_")?;
     let name = line[at..].split(':').next()?;
-    let what = match name {
-        "block_rq_insert" | "block_bio_queue" => What::Queue,
-        "block_rq_issue" => What::Issue,
-        "block_rq_complete" => What::Complete,
-        _ => return None,
-    };
+    let what = what_of(name)?;
     // Read backwards from the event: a program's name, which stands first, may have blanks and
     // brackets.
     let before = line[..at].trim_end().trim_end_matches("block:").trim_end();
@@ -277,8 +316,8 @@ fn event_of(line: &str) -> Option<Event> {
     let mut words = line[at + name.len() + 1..].split_whitespace();
     let device = device(words.next()?)?;
     let word = words.next()?;
-    // A command of a program's own moves no blocks, whatever its size.
-    let is_other = word.starts_with('N');
+    // A command of a program's own, or for a zone, moves no blocks, whatever its size.
+    let is_other = word.starts_with('N') || word.starts_with('Z') && kind(word).is_none();
     let (writes, discards) = if is_other { (false, false) } else { kind(word)? };
     let rest: Vec<&str> = words.collect();
     // By the plus: kernels differ in what stands between the kind and the sector (bytes, a
@@ -326,7 +365,7 @@ fn biosnoop(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
     let mut heads_found = None;
     for (line, number) in text.lines().zip(1..) {
         // A terminal shows Ctrl-C, which ends biosnoop.
-        let is_end = line.trim() == "^C" || lost(line).is_some();
+        let is_end = line.trim() == "^C" || lost(line).is_some() || is_words(line.trim());
         if line.trim().is_empty() || line.starts_with('#') || is_end {
             continue;
         }
@@ -403,8 +442,46 @@ fn alibaba(line: &str) -> Option<Event> {
     Some(Event { at_ns, cpu, device, what, sector, bytes, writes, discards })
 }
 
+/// Lines of blkparse in a format of a user's own, whose sizes are sectors (`%n`) or bytes (`%N`).
+fn own_columns(file: &File, text: &str) -> Result<Vec<Event>, LoadError> {
+    let mut events = by_line(file, text, columns, "a time, an action, a kind and sectors")?;
+    if text.lines().any(|line| line.contains(" + ") && columns(line).is_some()) {
+        return Ok(events);
+    }
+    let sizes = || events.iter().map(|it| u64::from(it.bytes)).filter(|size| *size > 0);
+    // I/Os that begin where the one before ends tell the unit.
+    let asked = events.iter().filter(|it| it.bytes > 0 && it.what != What::Complete);
+    let asked: Vec<&Event> = asked.collect();
+    let follows = |unit: u64| {
+        let end = |it: &Event| it.sector.saturating_add(u64::from(it.bytes) * unit / SECTOR);
+        asked.windows(2).filter(|pair| end(pair[0]) == pair[1].sector).count()
+    };
+    // Bytes of a block device are whole sectors, and most file systems' blocks have 4 KiB.
+    let (as_sectors, as_bytes) = (follows(SECTOR), follows(1));
+    let unit = if sizes().any(|size| size % SECTOR != 0) || as_sectors > as_bytes {
+        SECTOR
+    } else if as_bytes > as_sectors
+        || sizes().all(|size| size % BLOCK == 0)
+        || sizes().any(|size| size > LARGEST)
+    {
+        1
+    } else {
+        let message = "sizes may be bytes or sectors; expected sectors behind a plus \
+             (blkparse -f \"%T.%9t %a %d %S + %n\\n\")";
+        return Err(LoadError::of(file, None, message));
+    };
+    for event in &mut events {
+        let bytes = u32::try_from(u64::from(event.bytes) * unit);
+        event.bytes = bytes.map_err(|_| {
+            let message = format!("found {} sectors, expected a size below 4 GiB", event.bytes);
+            LoadError::of(file, None, message)
+        })?;
+    }
+    Ok(events)
+}
+
 /// Fields of blkparse in an order of a user's own, told by their looks: seconds with a fraction, an
-/// action of one letter, a kind, a sector and `+ sectors`, or bytes if they are whole sectors.
+/// action of one letter, a kind, a sector and `+ sectors`, or a size alone, as it stands there.
 fn columns(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || c == ',').collect();
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -430,12 +507,12 @@ fn columns(line: &str) -> Option<Event> {
             let sectors = words.get(plus + 1).and_then(whole)?;
             (words.get(plus.checked_sub(1)?).and_then(whole)?, sectors.checked_mul(512)?)
         }
+        // The whole file tells the unit.
         None => {
             let kind_at = words.iter().rposition(|word| kind(word).is_some())?;
             let numbers: Vec<u64> = words[kind_at..].iter().filter_map(whole).collect();
             let [sector, size] = numbers[..] else { return None };
-            // Bytes of a block device are whole sectors; what is not is a number of them.
-            (sector, if size % 512 == 0 { size } else { size.checked_mul(512)? })
+            (sector, size)
         }
     };
     let bytes = u32::try_from(bytes).ok()?;

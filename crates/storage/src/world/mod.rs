@@ -292,8 +292,8 @@ pub fn play(
             // A lane without an event has the largest time: nothing is left to happen then, and
             // more time would not help.
             let message = if due < u64::MAX {
-                "an hour of simulated time is over; ask for fewer I/Os, or for a shorter \
-                 `faults.timeout_ms`"
+                "an hour of simulated time is over; ask for fewer I/Os (ios, warm_up), or \
+                 for a shorter `faults.timeout_ms`"
             } else {
                 "nothing more happens: no I/O is on its way, and none may be issued"
             };

@@ -180,10 +180,23 @@ impl Replay {
         let Replay { path, format, frame, raw, read, .. } = self;
         match format {
             Format::Pcap(reader, link) => {
-                let Some(packet) = reader.next_packet() else { return Ok(None) };
+                let ts_resolution = reader.header().ts_resolution;
+                // Raw: the library takes a frame that is longer than what was kept of it for an
+                // error, though `tcpdump -s 96` writes just that.
+                let Some(packet) = reader.next_raw_packet() else { return Ok(None) };
                 let packet = packet.map_err(|e| broken(path, *read, &e))?;
-                link.frame(&packet.data, frame);
-                Ok(Some(packet.timestamp))
+                let (data, wire_bytes) = (packet.data, packet.orig_len);
+                raw.clear();
+                raw.extend_from_slice(&data);
+                let unit_ns = match ts_resolution {
+                    TsResolution::MicroSecond => 1000,
+                    TsResolution::NanoSecond => 1,
+                };
+                let nanos = packet.ts_frac.saturating_mul(unit_ns).min(999_999_999);
+                let at = Duration::new(u64::from(packet.ts_sec), nanos);
+                fill(raw, wire_bytes);
+                link.frame(raw, frame);
+                Ok(Some(at))
             }
             Format::Ng(reader) => loop {
                 raw.clear();
@@ -192,14 +205,19 @@ impl Replay {
                     Block::EnhancedPacket(packet) => {
                         let ticks = packet.timestamp.as_nanos() as u64;
                         raw.extend_from_slice(&packet.data);
+                        fill(raw, packet.original_len);
                         (packet.interface_id, Some(ticks))
                     }
                     Block::SimplePacket(packet) => {
                         raw.extend_from_slice(&packet.data);
+                        // What pads the block is none of the frame's.
+                        raw.truncate(packet.original_len as usize);
+                        fill(raw, packet.original_len);
                         (0, None)
                     }
                     Block::Packet(packet) => {
                         raw.extend_from_slice(&packet.data);
+                        fill(raw, packet.original_len);
                         (u32::from(packet.interface_id), Some(packet.timestamp))
                     }
                     _ => continue,
@@ -213,6 +231,17 @@ impl Replay {
                 return Ok(Some(ticks.map_or(Duration::ZERO, |t| tick_time(described, t))));
             },
         }
+    }
+}
+
+/// Fills what a capture has not kept of a frame (`tcpdump -s 96`) with zeros, so that it is as long
+/// as it was.
+fn fill(frame: &mut Vec<u8>, wire_bytes: u32) {
+    // A longer one is left out as it is, and one byte more than the longest says that.
+    let most = *FRAME_BYTES.end() + 1;
+    let whole = (wire_bytes as usize).min(most);
+    if frame.len() < whole {
+        frame.resize(whole, 0);
     }
 }
 

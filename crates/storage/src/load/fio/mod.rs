@@ -17,6 +17,8 @@ const BLOCK_BYTES: f64 = 4096.0;
 const MIX_PCT: f64 = 50.0;
 /// Most jobs and most bytes of a block.
 const MOST_COPIES: f64 = 65_536.0;
+/// assumption: what jobs without a limit do beside hides so few I/Os a second.
+const FEW_A_SECOND: f64 = 1000.0;
 const MOST_BLOCK: f64 = (1_u32 << 30) as f64;
 
 /// Jobs alike.
@@ -81,6 +83,7 @@ pub(super) fn read(file: &File, text: &str, host: &Host) -> Result<Jobs, LoadErr
         };
         return Err(LoadError::of(file, None, message));
     }
+    jobs.mixed(host.cpus.max(1), &mut account);
     account.settle(&host.ignored).map_err(|message| LoadError::of(file, None, message))?;
     jobs.account = account;
     Ok(jobs)
@@ -136,9 +139,15 @@ impl<'a> Reader<'a> {
     }
 
     fn either(&self, key: &str, other: &str) -> Option<(&'a str, u64)> {
-        let later = [self.value(key), self.value(other)].into_iter().flatten();
-        // Two names of one option: fio takes the one that it reads last.
-        later.max_by_key(|(_, line)| *line)
+        self.last(key, other).map(|(_, value, line)| (value, line))
+    }
+
+    /// Returns which of two names comes last, with its value and line: of two names of one option,
+    /// and of two options that are each other's opposite, fio takes what it reads last.
+    fn last(&self, key: &str, other: &str) -> Option<(&'a str, &'a str, u64)> {
+        let found =
+            self.section.values.iter().rev().find(|(name, ..)| name == key || name == other);
+        found.map(|(name, value, line)| (name.as_str(), value.as_str(), *line))
     }
 
     fn is_set(&self, key: &str) -> bool {
@@ -236,12 +245,12 @@ impl<'a> Reader<'a> {
                 Ok(Some(0.0))
             }
             "rw" | "readwrite" | "randrw" => {
-                let pct = |key: &str| {
-                    let value = self.value(key);
-                    value.map(|(word, line)| self.number(key, word, line, 100.0)).transpose()
-                };
-                let writes = pct("rwmixwrite")?.map(|writes| 100.0 - writes);
-                Ok(Some(pct("rwmixread")?.or(writes).unwrap_or(MIX_PCT) / 100.0))
+                let mix = self.last("rwmixread", "rwmixwrite");
+                let mix = mix.map(|(key, word, line)| {
+                    let pct = self.number(key, word, line, 100.0)?;
+                    Ok(if key == "rwmixwrite" { 100.0 - pct } else { pct })
+                });
+                Ok(Some(mix.transpose()?.unwrap_or(MIX_PCT) / 100.0))
             }
             _ => {
                 let message = format!("rw: found `{word}`, expected reads, writes, both or trims");
@@ -292,8 +301,9 @@ impl<'a> Reader<'a> {
     fn depth(&self, account: &mut Account) -> Result<Option<u32>, LoadError> {
         let (engine, line) = self.value("ioengine").unwrap_or(("psync", self.section.line));
         let depth = self.whole("iodepth", 1.0, MOST_COPIES)?;
-        let is_direct =
-            self.is_set("direct") || self.value("buffered").is_some_and(|(word, _)| word == "0");
+        let is_direct = self
+            .last("direct", "buffered")
+            .is_some_and(|(key, word, _)| (key == "direct") == (word != "0"));
         match Engine::of(engine) {
             Engine::Waits => Ok(Some(1)),
             Engine::Queues => Ok(Some(depth)),
@@ -397,30 +407,64 @@ impl Jobs {
         self.phases.iter().rev().max_by_key(in_flight).map_or(&[], Vec::as_slice)
     }
 
-    /// What each CPU has of the busiest phase: jobs go to CPUs by turns, those of one CPU are one.
-    pub(super) fn issues(&self, cpus: u16) -> Vec<Issues> {
-        let copies = self.busiest().iter().flat_map(|job| (0..job.copies).map(move |_| job));
-        let mut of_cpu = vec![Vec::new(); usize::from(cpus)];
-        for (number, job) in copies.enumerate() {
-            of_cpu[number % usize::from(cpus)].push(job);
+    /// Returns the jobs of the busiest phase on each of so many CPUs that has any: they go to CPUs
+    /// by turns. On a CPU that a job without a limit keeps busy, those with a limit are left out.
+    #[must_use]
+    pub fn of_cpus(&self, cpus: usize) -> Vec<Vec<&Job>> {
+        let mut of_cpu = by_turns(self.busiest(), cpus);
+        for jobs in &mut of_cpu {
+            if jobs.iter().any(|job| job.rate.is_none()) {
+                jobs.retain(|job| job.rate.is_none());
+            }
         }
-        of_cpu.iter().filter(|jobs| !jobs.is_empty()).map(|jobs| together(jobs)).collect()
+        of_cpu
+    }
+
+    /// Returns the load of each CPU: the jobs of one CPU are one.
+    pub(super) fn issues(&self, cpus: u16) -> Vec<Issues> {
+        self.of_cpus(usize::from(cpus)).iter().map(|jobs| together(jobs)).collect()
+    }
+
+    /// Says which jobs of the busiest phase have a limit beside one without, and what that leaves
+    /// out.
+    fn mixed(&self, cpus: u32, account: &mut Account) {
+        let of_cpu = by_turns(self.busiest(), cpus as usize);
+        let mixed = of_cpu.iter().filter(|jobs| jobs.iter().any(|job| job.rate.is_none()));
+        let limited: Vec<&Job> =
+            mixed.flatten().copied().filter(|job| job.rate.is_some()).collect();
+        let rate: f64 = limited.iter().filter_map(|job| job.rate).sum();
+        let why = format!("{rate:.3} I/Os a second in all, on CPUs of jobs without a limit");
+        if rate < FEW_A_SECOND {
+            account.leave_out("jobs with a limited rate", &why, limited.len() as u64);
+        } else {
+            account.miss("rate", &why, limited.len() as u64);
+        }
     }
 }
 
-/// Jobs of one CPU as one: one without a limit takes the limit from all.
+/// Returns the jobs of each CPU that has any.
+fn by_turns(jobs: &[Job], cpus: usize) -> Vec<Vec<&Job>> {
+    let copies = jobs.iter().flat_map(|job| (0..job.copies).map(move |_| job));
+    let mut of_cpu = vec![Vec::new(); cpus];
+    for (number, job) in copies.enumerate() {
+        of_cpu[number % cpus].push(job);
+    }
+    of_cpu.retain(|jobs| !jobs.is_empty());
+    of_cpu
+}
+
+/// Jobs of one CPU as one.
 fn together(jobs: &[&Job]) -> Issues {
     let depths: f64 = jobs.iter().map(|job| f64::from(job.depth)).sum();
     let mean = |of: fn(&Job) -> f64| {
         jobs.iter().map(|job| f64::from(job.depth) * of(job)).sum::<f64>() / depths
     };
-    // A sum of options is none as soon as one job has no limit: that one issues whenever the others
-    // wait.
+    // All have a limit, or none has.
     let rates: Option<f64> = jobs.iter().map(|job| job.rate).sum();
     Issues::Closed(Closed {
         depth: depths.min(f64::from(MOST_IN_FLIGHT)) as u32,
         bytes: mean(|job| job.bytes).max(1.0) as u32,
-        rate: rates.filter(|rate| *rate >= 1.0),
+        rate: rates,
         poisson: jobs.iter().any(|job| job.poisson),
         think_ps: (1e6 * mean(|job| job.think_us)) as u64,
     })

@@ -151,12 +151,24 @@ impl Load {
             Issues::Open { .. } => 0,
         };
         let depth = own.issues.iter().map(depth).max().unwrap_or_default();
+        // Slow jobs are counted for so long at most, or they would take hours of simulated time.
+        let rate = |issues: &Issues| match issues {
+            Issues::Closed(closed) => closed.rate,
+            Issues::Open { .. } => None,
+        };
+        let rate: Option<f64> = own.issues.iter().map(rate).sum();
+        let within = |count: u64, seconds: f64| {
+            rate.map_or(count, |rate| count.min((rate * seconds).max(1.0) as u64))
+        };
+        let (warm_up, ios) = (within(warm_up, MOST_S / 10.0), within(ios, MOST_S));
         // The file says which CPUs issue and how fast; options of the generated load must not
         // change that.
         Load { first: 0, depth, rate: None, warm_up, ios, ..load }
     }
 }
 
+/// Seconds for which jobs with a limited rate are counted at most.
+const MOST_S: f64 = 600.0;
 /// The latency of the device: what a trace says, unless it was set.
 const LATENCY: &str = "device.latency_us";
 

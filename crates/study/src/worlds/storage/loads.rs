@@ -155,11 +155,11 @@ impl Own {
         let account = self.load.account();
         let (kind, depth, bytes, reads, rates, phases) = match &*self.load {
             Load::Jobs(jobs) => {
-                let busiest = jobs.busiest();
-                let weight = |job: &halfwink_storage::load::Job| f64::from(job.copies * job.depth);
-                let all: f64 = busiest.iter().map(weight).sum();
-                let bytes = busiest.iter().map(|job| weight(job) * job.bytes).sum::<f64>() / all;
-                let reads = busiest.iter().map(|job| weight(job) * job.reads).sum::<f64>() / all;
+                let jobs_of = jobs.of_cpus(self.issues.len());
+                let played = || jobs_of.iter().flatten().map(|job| (f64::from(job.depth), *job));
+                let all: f64 = played().map(|(depth, _)| depth).sum();
+                let bytes = played().map(|(depth, job)| depth * job.bytes).sum::<f64>() / all;
+                let reads = played().map(|(depth, job)| depth * job.reads).sum::<f64>() / all;
                 ("fio", Some(all as u64), bytes, reads, [None; 2], jobs.phases.len() as u64)
             }
             Load::Trace(trace) => {
