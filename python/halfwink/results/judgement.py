@@ -45,13 +45,15 @@ UNDONE_PCT = 1.0
 #: What the machine usually does may be slower than that; others may then be as slow, and by this
 #: factor more.
 AS_SLOW = 1.01
+#: What is slower by this factor, or its tail longer, is overloaded, and no measure of others.
+OVERLOADED = 10.0
 #: Less than this, in per cent, is no saving.
 LEAST_PCT = 0.005
 #: A saving below this, in per cent of what the other technique takes, does not win: models and
 #: meters do not tell so little apart, and no operator changes a setting for it.
 WORTH_PCT = 1.0
-#: Savings that differ by less than this, in per cent of the reference's energy, and by less than
-#: this share of the larger one, are as good: the sooner answer decides.
+#: Techniques that take more than the least by less than this, in per cent, and whose savings differ
+#: by less than this share of the larger one, are as good: the sooner answer decides.
 AS_GOOD_PCT = 1.0
 AS_GOOD = 0.1
 #: Answers that come sooner by less than this factor come at the same time.
@@ -299,6 +301,8 @@ class Group:
         if found is None or found.value <= 0:
             return mean, p99
         row, base = self.rows[default], self.rows[self.baseline]
+        if max(self.time(default), _p99(row, base)) > OVERLOADED:
+            return mean, p99
         return max(mean, AS_SLOW * self.time(default)), max(p99, AS_SLOW * _p99(row, base))
 
     def breaks(self, technique: str) -> list[str]:
@@ -330,11 +334,19 @@ class Group:
         return needs(technique, self.world)
 
     @cached_property
+    def is_of_today(self) -> bool:
+        """Returns whether the reference runs today; it does not where no technique does."""
+        return self.needs(self.today) == "today"
+
+    @cached_property
     def today(self) -> str:
         """The reference: the best of today that keeps the limits, or the baseline."""
         found = self.baseline
         default = usual(self.world)
         here = [name for name in self.kept if self.needs(name) == "today"]
+        if self.needs(found) != "today" and here:
+            # What the baseline needs is more than that: anything of today goes before it.
+            found = here[0] if default not in here else str(default)
         if default in here and self.beats(default, found):
             found = default
         best = self.best(here, self.baseline)
@@ -356,7 +368,8 @@ class Group:
             return None
         saved = {n: value for n, value in saved.items() if self.beats(n, against)} or saved
         most = max(saved.values())
-        least = most - min(AS_GOOD_PCT, AS_GOOD * abs(most))
+        # Of what the leanest takes: where much is saved, that is little of the other's energy.
+        least = most - min(AS_GOOD_PCT * max(0.0, 1 - most / 100), AS_GOOD * abs(most))
         good = {name: value for name, value in saved.items() if value >= least}
         soon = AS_SOON * min(self.time(name) for name in good)
         return max((n for n in good if self.time(n) <= soon), key=lambda name: good[name])

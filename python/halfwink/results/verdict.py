@@ -19,6 +19,7 @@ from halfwink.results.assumed_watts import is_uncertain
 from halfwink.results.costs import FEW, compared, cost_of, limits, no_less, percents, too_short
 from halfwink.results.judgement import (
     AS_GOOD_PCT,
+    LEAST_PCT,
     SLOWER_PCT,
     WORTH_PCT,
     Group,
@@ -137,6 +138,12 @@ class Judged:
         return self.base.get("keeps_up") != "no"
 
     @property
+    def one(self) -> str:
+        """Returns what the energies are of, in words: one of the world's machines, or a fleet."""
+        one, many = ONE.get(self.group.world, "machine"), self.base.get("servers") or 1
+        return one if many == 1 else f"{many} {one.replace('pair', 'pairs', 1)}"
+
+    @property
     def today(self) -> str:
         """The best of today."""
         return self.group.today
@@ -208,7 +215,7 @@ class Judged:
     def sentences(self) -> list[str]:
         """Returns what is best today, what it saves, what would add to it, and what the limits
         exclude."""
-        one = ONE.get(self.group.world, "machine")
+        one = self.one
         if not self.keeps_up and self.base["units"] < FEW:
             few = f"Only {self.base['units']} {self.base['unit_of_work']}s were counted"
             return [f"{few}: too few to compare anything."]
@@ -222,7 +229,7 @@ class Judged:
         if today != base:
             unit = self.base["unit_of_work"]
             now, then = (self.group.rows[n]["energy_j_per_unit"] for n in (today, base))
-            amount = f"{percents(self.saved(today, base))} less than {base}"
+            amount = self.amount(today, base)
             line = f"{today} uses {self.near}the least energy of what runs today"
             cost = cost_of(self.group, today, base) + self._usually(today)
             if not self.is_closed or self.group.is_same_rate(today):
@@ -238,9 +245,19 @@ class Judged:
                 f"{self._at_full_speed(today)} Power at one rate is not known: state a rate.",
             ]
         default = usual(self.group.world)
+        if not self.group.is_of_today:
+            add = "" if default is None or default in self.group.rows else f": add {default}"
+            return [f"Nothing that runs today was compared{add}."]
         if not self.others and default is not None and default not in self.group.rows:
             return [f"Of what runs today only {base} was compared: add {default}."]
         return [self._nothing()] if self.others else []
+
+    def amount(self, name: str, beside: str) -> str:
+        """Returns how much less energy than another a technique uses, or more."""
+        saved = self.saved(name, beside)
+        if saved.value < 0:
+            return f"{percents(saved.opposite)} more than {beside}"
+        return f"{percents(saved)} less than {beside}"
 
     def _other_rate(self, name: str) -> list[str]:
         """Returns what both do at an open load that one of them does not carry in full."""
@@ -311,7 +328,8 @@ class Judged:
     def within(self) -> str:
         """Returns the limits in words, if something of today would use less without them."""
         broken = (n for n in self.others if self.group.breaks(n))
-        is_limited = any(self.group.beats(name, self.group.baseline) for name in broken)
+        base = self.group.baseline
+        is_limited = any(self.group.beats(name, base, LEAST_PCT) for name in broken)
         return f" within the limits ({limits(self.group)})" if is_limited else ""
 
     def _power(self) -> list[str]:
@@ -320,7 +338,10 @@ class Judged:
         if self.is_assumed or best == base or (watts := self.watts(best)) is None:
             return []
         now, then = watts
-        one = ONE.get(self.group.world, "machine")
+        if now > then:
+            # The baseline needs more than a machine of today has.
+            return []
+        one, many = self.one, self.base.get("servers") or 1
         if self.is_closed:
             saved, whole = wording.si(then - now), wording.si(then)
             line = f"saves {self.about}{saved}W of the {wording.possessive(one)} {whole}W"
@@ -330,7 +351,7 @@ class Judged:
         kwh = wording.figure((then - now) * HOURS_A_YEAR / 1000)
         saved, whole = f"{self.about}{wording.si(then - now)}W", f"{wording.si(then)}W"
         line = f"At this load that saves {saved} of the {wording.possessive(one)} {whole}"
-        return [f"{line}: {kwh} kWh per {one} and year."]
+        return [f"{line}: {kwh} kWh {'a' if many > 1 else f'per {one} and'} year."]
 
     def _beyond(self) -> list[str]:
         """Returns what a changed kernel and new hardware add to the best of today, and to each
@@ -426,7 +447,10 @@ class Judged:
         if best is None or not self.group.beats(best, self.today):
             return []
         saved = percents(self.saved(best, self.today))
-        return [f"{best}, which knows the future, uses {saved} less than {self.today}: a bound."]
+        line = f"{best}, which knows the future, uses {saved} less than {self.today}"
+        # What knows the future chooses as well as it can, but perhaps among fewer states.
+        is_beaten = any(self.group.beats(name, best, LEAST_PCT) for name in self.group.kept)
+        return [f"{line}{'' if is_beaten else ': a bound'}."]
 
 
 def of_load(one: Judged, different: Sequence[str]) -> str:
@@ -443,14 +467,16 @@ def of_load(one: Judged, different: Sequence[str]) -> str:
     base, today = one.group.baseline, one.today
     if not one.keeps_up:
         return f"{where} the server cannot keep up: nothing is compared."
-    if not one.others:
+    if not one.group.is_of_today:
+        line = f"{where} nothing that runs today was compared"
+    elif not one.others:
         line = f"{where} only {base} was compared of what runs today"
     elif today == base:
         line = f"{where} nothing that runs today {no_less(one.nearest.values(), ' energy')}"
         line += f" than {base}{one.within}"
     else:
         cost = cost_of(one.group, today, base)
-        amount = f"{percents(one.saved(today, base))} less than {base}"
+        amount = one.amount(today, base)
         least = f"{one.near}the least energy of what runs today"
         line = f"{where} {today} uses {least}: {amount}{one.at_rate}, {cost}"
     for need, name, best, is_better in one.steps:
@@ -476,11 +502,15 @@ def of_many(judged: list[Judged]) -> list[str]:
     for name, where in _by(judged, lambda one: one.today):
         names = _places(where, judged)
         baseline = where[0].group.baseline
+        if not where[0].group.is_of_today:
+            lines.append(f"Nothing that runs today was compared on {names}.")
+            continue
         if name != baseline:
-            savings = [one.saved(name, baseline).value for one in where]
             near = next((one.near for one in where if one.near), "")
             line = f"{name} uses {near}the least energy of what runs today on {names}: "
-            lines.append(f"{line}{wording.span(savings)} less than {baseline}.")
+            lines.append(
+                f"{line}{_spanned(where, name, lambda one: one.group.baseline)} than {baseline}."
+            )
             continue
         limited = any(one.greedy for one in where)
         within = f" within the limits ({limits(where[0].group)})" if limited else ""
@@ -490,8 +520,8 @@ def of_many(judged: list[Judged]) -> list[str]:
     for need in WITH:
         adds = [one for one in judged if need in one.added]
         for name, where in _by(adds, lambda one, need=need: one.added[need]):
-            savings = [one.saved(name, one.today).value for one in where]
-            line = f"{WITH[need]}, {name} uses {wording.span(savings)} less than the best of today"
+            amount = _spanned(where, name, lambda one: one.today)
+            line = f"{WITH[need]}, {name} uses {amount} than the best of today"
             lines.append(f"{line} on {_places(where, judged)}.")
     for name, where in _by([one for one in judged if one.greedy], lambda one: str(one.greedy)):
         savings = [one.saved(name, one.group.baseline).value for one in where]
@@ -503,6 +533,16 @@ def of_many(judged: list[Judged]) -> list[str]:
     return lines
 
 
+def _spanned(where: list[Judged], name: str, beside: Callable[[Judged], str]) -> str:
+    """Returns how much less energy a technique uses than another: of one workload with its
+    interval, of several from the least to the most."""
+    savings = [one.saved(name, beside(one)) for one in where]
+    if len(savings) > 1:
+        return f"{wording.span([saved.value for saved in savings])} less"
+    (saved,) = savings
+    return f"{percents(saved)} less" if saved.value >= 0 else f"{percents(saved.opposite)} more"
+
+
 def _by(judged: list[Judged], key: Callable[[Judged], str]) -> list[tuple[str, list[Judged]]]:
     found: dict[str, list[Judged]] = {}
     for one in judged:
@@ -511,27 +551,35 @@ def _by(judged: list[Judged], key: Callable[[Judged], str]) -> list[tuple[str, l
 
 
 def _steadiest(judged: list[Judged]) -> list[str]:
-    """The technique with the greatest mean saving of those that keep the limits everywhere."""
-    base = judged[0].group.baseline
-    kept = [n for n in judged[0].group.kept if all(n in one.group.kept for one in judged)]
+    """The technique of today with the greatest mean saving of those that keep the limits
+    everywhere, and what needs more than a machine of today and saves more."""
+    first = judged[0].group
+    base = first.baseline
+    kept = [n for n in first.kept if all(n in one.group.kept for one in judged)]
     means = {
         name: sum(one.saved(name, base).value for one in judged) / len(judged)
         for name in kept
         if name != base and any(one.group.beats(name, base) for one in judged)
     }
-    best = max(means, key=lambda name: means[name], default=None)
-    if best is None or means[best] < WORTH_PCT:
-        return []
-    beyond = sum(one.saved(best, one.today).value for one in judged) / len(judged)
-    line = f"Over all {len(judged)}, {best} saves most: {wording.percent(means[best])} in the mean"
-    if judged[0].group.needs(best) != "today":
-        line += f", {wording.percent(beyond)} beyond the best of today"
-    slowest = [s for one in judged if (s := one.group.rows[best].get("slowdown_pct")) is not None]
-    if slowest and max(slowest) < 0:
-        line += f"; at least {fixed(-max(slowest))} % faster"
-    elif slowest:
-        line += f"; at most {fixed(max(slowest))} % slower"
-    return [f"{line}."]
+    whole = f"Over all {len(judged)}"
+    lines: list[str] = []
+    most = 0.0
+    for need in ("today", *WITH):
+        here = [name for name in means if first.needs(name) == need]
+        best = max(here, key=lambda name: means[name], default=None)
+        if best is None or means[best] < most + WORTH_PCT:
+            continue
+        most = means[best]
+        line = f"{best} saves most of what runs today" if need == "today" else f"{best} saves most"
+        line = line if need == "today" else f"{WITH[need][0].lower()}{WITH[need][1:]}, {line}"
+        slower = (one.group.rows[best].get("slowdown_pct") for one in judged)
+        slowest = max((pct for pct in slower if pct is not None), default=None)
+        line = f"{whole}, {line}: {wording.percent(most)} in the mean"
+        if slowest is not None:
+            way = "faster" if slowest < 0 else "slower"
+            line += f"; at {'least' if slowest < 0 else 'most'} {fixed(abs(slowest))} % {way}"
+        lines.append(f"{line}.")
+    return lines
 
 
 def _places(where: list[Judged], judged: list[Judged]) -> str:
