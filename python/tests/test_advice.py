@@ -147,7 +147,8 @@ def test_a_goal_that_nothing_keeps_names_the_nearest():
     nearest = found.results.runs["latency_p99_us"].min()
     runs = {row["technique"]: row for row in found.results.runs.to_dicts()}
     assert runs[found.today]["latency_p99_us"] == nearest
-    assert found.sentences[0].startswith("Nothing that can be had today serves exponential")
+    assert found.sentences[0].startswith("Nothing of today that was searched serves exponential")
+    assert found.sentences[1].endswith("was not searched: -t lifo,fifo searches it, too.")
     assert f"the nearest, {found.today}, has p99 " in found.sentences[0]
     assert found.sentences[0].endswith(" % more.")
     assert found.runner_up == ""

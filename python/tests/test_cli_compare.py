@@ -292,14 +292,14 @@ def test_quiet_says_nothing_but_the_table(halfwink):
 def test_without_names_what_a_machine_cannot_play_is_left_out_and_said(halfwink):
     done = halfwink("compare", "web@1g", "-w", "switching", "--json")
     assert done.status == 0, done.err
-    assert "left out: slow: `alpha` has no kernel `slow`" in done.err
+    assert "left out: slow: alpha lacks the kernel `slow`" in done.err
     assert done.json()["facts"]["baseline"] == "unmod"
     techniques = [run["technique"] for run in done.rows("runs")]
     assert techniques == ["unmod", "bound", "v1", "v2", "v3", "v4", "v5"]
     # Named ones are not.
     done = halfwink("compare", "web@1g", "-w", "switching", "-t", "unmod,slow")
     assert done.status == 2
-    assert "no kernel `slow`" in done.complaint
+    assert "lacks the kernel `slow`" in done.complaint
 
 
 def test_all_are_those_that_the_machine_plays(halfwink):
@@ -329,3 +329,16 @@ def test_without_techniques_one_of_each_kind_is_compared(halfwink):
     assert played("exponential@20", "-w", "toy") > {"always-on"}
     assert "`-t all` compares" in halfwink("compare", "alu", "-i", "100000").err
     assert "-t all" not in halfwink("compare", "alu", "-i", "100000", "-t", "tap").err
+
+
+def test_a_workload_of_another_world_is_named_with_the_command_that_plays_it(halfwink):
+    for words, said in (
+        (("www", "--load", "30%"), "`halfwink compare www -w server` plays it"),
+        (("ipv4", "--load", "30%"), "`halfwink compare ipv4 -w router` plays it"),
+        (("gcc", "--load", "30%"), "`halfwink compare gcc -w chip` plays it"),
+        (("netperf@tcp-rr", "-w", "switching"), "`halfwink list machines -w switching` shows"),
+        (("-w", "foo"), "no world `foo`; expected one of chip, node"),
+    ):
+        done = halfwink("compare", *words)
+        assert done.status == 2
+        assert said in done.complaint, done.err

@@ -19,6 +19,7 @@ import polars as pl
 
 from halfwink.advice.composition_search import (
     FINALISTS,
+    OF_PROGRAMS,
     REPORTED,
     SCREENED,
     USUAL,
@@ -34,9 +35,10 @@ from halfwink.checked import checked
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
-from halfwink.library import root, workload_names
+from halfwink.library import root
 from halfwink.results import wording
 from halfwink.results.costs import compared, cost_of, percents
+from halfwink.results.judged import HOURS_A_YEAR, WITH, Judged
 from halfwink.results.judgement import (
     NEEDS,
     P99_PCT,
@@ -49,8 +51,7 @@ from halfwink.results.judgement import (
 )
 from halfwink.results.results import Results
 from halfwink.results.store import RunStore, temporary_store
-from halfwink.results.verdict import HOURS_A_YEAR, WITH, Judged
-from halfwink.runs.comparison import NODE, default_machine
+from halfwink.runs.comparison import NODE, check_services, default_machine
 from halfwink.runs.executors import Executor, Submits
 from halfwink.runs.studies import keep
 
@@ -182,7 +183,7 @@ def advise(
         )
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load already: give it as load ({LOAD})")
-    check_service(workload)
+    check_services([workload])
     more = checked_options(techniques, only_today=today)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@{rate.removesuffix('%')}", on, USUAL, pairs(set))
@@ -207,23 +208,6 @@ def checked_goal(p99_us: Any) -> float | None:
     if p99_us is not None and not (isinstance(p99_us, int | float) and 0 < p99_us < 1e12):
         raise HalfwinkError(f"p99: {p99_us} us, expected a number above 0")
     return p99_us
-
-
-#: Where machines sleep whole, which no service of a node does.
-SERVER = "server"
-
-
-def check_service(workload: str) -> None:
-    """Checks that a service is one of the node.
-
-    Raises:
-        HalfwinkError: the service runs on pairs and sets of machines; `compare` plays those.
-    """
-    if workload in workload_names(SERVER) and workload not in workload_names(NODE):
-        raise HalfwinkError(
-            f"`{workload}` has no profile for a server of many cores; on machines that sleep whole "
-            f"`halfwink compare {workload} -w {SERVER}` plays it"
-        )
 
 
 def service_of(job: Job) -> str:
@@ -323,12 +307,12 @@ class _Found:
         rate = wording.count(base["offered_per_s"])
         where = f"{self.service} at {base['load_pct']:.3g} % load ({rate} requests a second)"
         if not self.keeps(self.today):
-            line = f"Nothing that can be had today serves {where} {self.goal}"
+            line = f"Nothing of today that was searched serves {where} {self.goal}"
             if row["latency_p99_us"] is None or self.question.goal_us is None:
                 return [f"{line}."]
             over = 100 * (row["latency_p99_us"] / self.question.goal_us - 1)
             near = f"the nearest, {self.today}, has {self._p99(self.today)}"
-            return [f"{line}: {near}, {over:.0f} % more."]
+            return [f"{line}: {near}, {over:.0f} % more.", *_not_searched(self.question.more)]
         if self.today == USUAL:
             line = f"Keep {USUAL}, Linux' default: for {where} no other composition of today"
             return [f"{line} saves {WORTH_PCT:g} % {self.goal}."]
@@ -570,3 +554,12 @@ def provenance(job: Job) -> list[Value]:
             if found["key"] not in ("schema", "factor"):
                 values.append(Value(key, found["value"], found["why"] or "", (low, high)))
     return values
+
+
+def _not_searched(more: Sequence[str]) -> list[str]:
+    """Returns what was left out of the search and may keep a goal that nothing else keeps."""
+    left_out = [name for name in OF_PROGRAMS if name not in more]
+    if not left_out:
+        return []
+    orders = "The order in which a service's own program takes requests was not searched"
+    return [f"{orders}: -t {','.join(left_out)} searches it, too."]

@@ -17,7 +17,6 @@ import polars as pl
 
 from halfwink.advice.advice import (
     MOST_SERVERS,
-    check_service,
     checked_goal,
     service_of,
 )
@@ -35,6 +34,7 @@ from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, pairs
 from halfwink.models.circuits import fabric
 from halfwink.results import wording
+from halfwink.results.judged import HOURS_A_YEAR, WITH
 from halfwink.results.judgement import (
     AS_GOOD_PCT,
     NEEDS,
@@ -48,8 +48,7 @@ from halfwink.results.judgement import (
 )
 from halfwink.results.results import Results
 from halfwink.results.store import RunStore, temporary_store
-from halfwink.results.verdict import HOURS_A_YEAR, WITH
-from halfwink.runs.comparison import NODE, default_machine
+from halfwink.runs.comparison import NODE, check_services, default_machine
 from halfwink.runs.executors import Executor, Submits
 from halfwink.runs.studies import keep, run_all
 
@@ -176,7 +175,7 @@ def advise_day(
         raise HalfwinkError(f"reply_kb: {reply_kb}, expected above 0, at most 1000000")
     if "@" in workload:
         raise HalfwinkError(f"`{workload}` has a load: that of the day is in its file")
-    check_service(workload)
+    check_services([workload])
     more = checked_options(techniques, only_today=today)
     read = Day.read(day)
     on = machine or default_machine(NODE)
@@ -315,7 +314,7 @@ class _Found:
         where += f"{_servers(fleet.servers)} at {min(loads):.2g} to {max(loads):.3g} % load, "
         where += f"{self.mean:.3g} in the mean)"
         if plan.over_pct:
-            line = f"Nothing that can be had today keeps the goal in each step of {where}"
+            line = f"Nothing of today that was searched keeps the goal in each step of {where}"
             return [f"{line}: the nearest, {name}, breaks it in {plan.over_pct:.3g} % of them."]
         worst = f"the longest p99 is {self._p99(plan)}"
         if name == USUAL:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from halfwink import _core
 from halfwink import doctor as checking
 from halfwink.bed import reading
 from halfwink.cli import sweeps
@@ -155,6 +156,9 @@ def compare(
         )
     usual = declared(world).get("workload")
     workloads = workloads or ((usual,) if usual else ())
+    if not workloads and not declared(world):
+        known = ", ".join(each["name"] for each in _core.worlds())
+        raise HalfwinkError(f"no world `{world}`; expected one of {known}")
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
     on = machine or comparing.default_machine(world)

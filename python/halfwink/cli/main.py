@@ -353,8 +353,17 @@ def _with_list(message: str, words: list[str]) -> str:
     if (world := next(named, world)) is not None and what != "studies":
         if what == "workloads" and found[2] in _machines(world):
             return f"{message}; it is a machine: write `-m {found[2]}`"
+        if what == "workloads" and found[2] in _workloads(world):
+            others = f"`halfwink list machines -w {world}` shows others"
+            return f"{message} on this machine; {others}"
         what += f" -w {world}"
     return f"{message}; `halfwink list {what}` shows what there is"
+
+
+def _workloads(world: str) -> list[str]:
+    from halfwink.library import workload_names
+
+    return workload_names(world)
 
 
 def _machines(world: str) -> list[str]:

@@ -15,6 +15,7 @@ from textwrap import wrap
 from typing import Any
 
 import altair as alt
+import polars as pl
 from altair.utils.schemapi import debug_mode
 
 from halfwink import _core
@@ -138,7 +139,8 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
             _caption(results, along_load(results), text),
             notes=won_at(results),
         )
-    if results.runs[LATENCY].count() > 0:
+    # A workload without waits would be missing.
+    if results.runs.group_by("workload").agg(pl.col(LATENCY).count())[LATENCY].min():
         text = "Energy for a unit of work against the 99th percentile of latency. Dashed: Pareto "
         text += f"front; ring: the winner.{front_and_winner(results)}{far_out(results)}"
         return Figure(
@@ -148,7 +150,9 @@ def figure_of(results: Results, plots: list[dict[str, Any]] | None = None) -> Fi
         )
     notes = _winners(results)
     text = f"Energy saved against slowdown, relative to {results.baseline}."
-    text += f" Ring: the winner ({', '.join(notes)})." if notes else ""
+    # What wins by being the baseline is the zero of both axes.
+    drawn = [name for name in notes if name != results.baseline]
+    text += f" Ring: the winner ({', '.join(drawn)})." if drawn else ""
     return Figure(
         lambda size, font, _: charts.savings(results, size, font),
         _caption(results, charts.savings(results), text),

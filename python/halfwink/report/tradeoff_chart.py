@@ -187,15 +187,18 @@ def _rows(numbered: pl.DataFrame, of: pl.DataFrame) -> pl.Series:
 
 
 def far_out(results: Results) -> str:
-    """A sentence that names the runs that the chart leaves out; empty if it shows all."""
+    """Sentences that name the runs that the chart leaves out; empty if it shows all."""
     _, far = _near_and_far(results)
+    unknown = results.runs.filter(pl.any_horizontal(pl.col(LATENCY, "energy_j_per_unit").is_null()))
+    names = unknown["technique"].unique(maintain_order=True)
+    none = f" Without a latency, and not drawn: {', '.join(names)}." if len(names) else ""
     many = results.runs["workload"].n_unique() > 1
     told = [
         f"{row['technique']}{' on ' + row['workload'] if many else ''} "
         f"({_energy(row)}, {duration(row[LATENCY])})"
         for row in far.unique(["workload", "technique"], maintain_order=True).to_dicts()
     ]
-    return f" Far outside, and not drawn: {', '.join(told)}." if told else ""
+    return none + (f" Far outside, and not drawn: {', '.join(told)}." if told else "")
 
 
 def _energy_axis(runs: pl.DataFrame) -> tuple[str, str, pl.Expr]:

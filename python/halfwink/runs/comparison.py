@@ -147,6 +147,8 @@ def compare(
     if world is None:
         on_a_chip = instructions is not None or timeline_ns is not None
         world = default_world(asked, wanted, machine, loads, set, on_a_chip=on_a_chip)
+    if world == NODE:
+        check_services(asked)
     named = at_loads(asked, names(loads) or usual_loads(asked, world), world)
     if not named:
         raise HalfwinkError("no workload was named")
@@ -232,6 +234,34 @@ def default_world(
     profiled = _profiled()
     services_of = {workload.split("@")[0] for workload in workloads}
     return NODE if services_of and services_of <= profiled else WORLD
+
+
+def check_services(workloads: Sequence[str]) -> None:
+    """Checks that no workload is one of another world alone, for which no profile can be made.
+
+    Raises:
+        HalfwinkError: a workload has no requests of a service.
+    """
+    known = _profiled()
+    for name in dict.fromkeys(workload.split("@")[0] for workload in workloads):
+        if name in known or _is_profile(name) or Path(name).exists():
+            continue
+        if (world := _other_world(name)) is not None:
+            raise HalfwinkError(
+                f"`{name}` has no profile for a server of many cores; "
+                f"`halfwink compare {name} -w {world}` plays it"
+            )
+
+
+def _other_world(name: str) -> str | None:
+    """Returns the world beside the node that has a workload; none of recorded services, of which
+    profiles can be made."""
+    trace = root() / "workloads" / f"{name}.hwt"
+    if trace.is_file():
+        totals = json.loads(_core.trace_info(str(trace)))["totals"]
+        return None if totals["requests"] else WORLD
+    others = (world["name"] for world in _core.worlds() if world["name"] != NODE)
+    return next((world for world in others if name in workload_names(world)), None)
 
 
 def _own(parts: Iterable[str]) -> list[dict[str, Any]]:

@@ -66,6 +66,13 @@ pub(crate) fn interval(estimate: Estimate, scale: f64) -> Option<(f64, f64)> {
     estimate.interval().map(|(low, high)| (scale * low, scale * high))
 }
 
+/// Interval of a quantile that holds its value, too: that is the upper end of its bucket, which is
+/// wider than many an interval.
+pub(crate) fn holding(interval: Option<(f64, f64)>, value: Option<f64>) -> Option<(f64, f64)> {
+    let (low, high) = interval?;
+    value.map(|value| (low.min(value), high.max(value)))
+}
+
 /// Both ends as cells.
 pub(crate) fn ends(interval: Option<(f64, f64)>) -> [Value; 2] {
     [interval.map(|(low, _)| low).into(), interval.map(|(_, high)| high).into()]

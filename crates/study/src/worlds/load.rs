@@ -175,7 +175,7 @@ impl ServerLoad {
             )));
         }
         read(text).ok_or_else(|| {
-            let message = "expected per cent of what both machines carry or requests per second \
+            let message = "expected per cent of what the machines carry or requests per second \
                            (30, 200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each), \
                            log:FILE, counts:FILE, or gaps:FILE@30 (@: the mean rate)";
             StudyError::Usage(format!("unknown load `{text}`; {message}"))

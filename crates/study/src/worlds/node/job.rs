@@ -17,7 +17,7 @@ use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, text, Head, Short, Table, Value};
 use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World, USUAL_LOADS};
 use crate::worlds::common::{
-    interval, ledger, slices, Common, Intervals, Load as Way, COMMON, LEDGER, SLICES,
+    holding, interval, ledger, slices, Common, Intervals, Load as Way, COMMON, LEDGER, SLICES,
 };
 
 /// World: a server of today under a load.
@@ -387,13 +387,6 @@ impl Prepared for NodeJob {
     }
 }
 
-/// Interval of the 99th percentile in microseconds. The value itself is the upper end of its
-/// bucket, which is wider than many an interval: both are held.
-fn tail(run: &Run, p99_us: Option<f64>) -> Option<(f64, f64)> {
-    let (low, high) = interval(run.p99_latency, 1e6)?;
-    p99_us.map(|value| (low.min(value), high.max(value)))
-}
-
 impl NodeJob {
     fn failed(&self, error: &RunError) -> StudyError {
         match error {
@@ -433,7 +426,7 @@ impl NodeJob {
             intervals: Intervals {
                 energy_j_per_unit: interval(run.energy_per_request(), 1.0),
                 latency_mean_us: interval(run.mean_latency(), 1e6),
-                latency_p99_us: tail(run, at(0.99)),
+                latency_p99_us: holding(interval(run.p99_latency, 1e6), at(0.99)),
             },
         }
         .cells();

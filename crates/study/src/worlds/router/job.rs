@@ -14,7 +14,7 @@ use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, short, Head, Short, Table, Value};
 use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::common::{
-    ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+    ends, holding, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
 
 /// World: packets, receive queues, cores that forward, nap and sleep.
@@ -205,19 +205,20 @@ impl Prepared for RouterJob {
         let policy = logs.scaling(0, self.choice.scaling(model)?);
         let run = simulate_controlled(model, app, &traffic, policy, options, control)
             .map_err(|error| super::failed(&error))?;
+        let p99_us = run.latency.quantile_us(0.99);
         let mut cells = Common {
             unit_of_work: "packet",
             units: run.forwarded,
             duration_s: run.duration.as_s(),
             energy_j: run.energy_j(),
             latency_mean_us: run.latency.mean_us(),
-            latency_p99_us: run.latency.quantile_us(0.99),
+            latency_p99_us: p99_us,
             load: Load::Open,
             idle_w: None,
             intervals: Intervals {
                 energy_j_per_unit: None,
                 latency_mean_us: interval(run.precision.mean_s, 1e6),
-                latency_p99_us: interval(run.precision.p99_s, 1e6),
+                latency_p99_us: holding(interval(run.precision.p99_s, 1e6), p99_us),
             },
         }
         .cells();

@@ -21,7 +21,7 @@ use crate::requests::Read;
 use crate::table::{integer, real, short, text, Head, Kind, Short, Table, Value};
 use crate::world::{Defaults, Named, Prepared, Settings, Tables, Work, World, USUAL_LOADS};
 use crate::worlds::common::{
-    ends, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
+    ends, holding, interval, ledger, slices, Common, Intervals, Load, COMMON, LEDGER, SLICES,
 };
 
 /// World: requests, queues, an ordered set of machines.
@@ -377,7 +377,7 @@ impl ServerJob {
             intervals: Intervals {
                 energy_j_per_unit: None,
                 latency_mean_us: precision.and_then(|p| interval(p.mean_s, 1e6)),
-                latency_p99_us: precision.and_then(|p| interval(p.p99_s, 1e6)),
+                latency_p99_us: precision.and_then(|p| holding(interval(p.p99_s, 1e6), at(0.99))),
             },
         }
         .cells();

@@ -184,7 +184,7 @@ impl SwitchingJob {
         if !["unmod", "bound"].contains(&kernel) && !versions.contains_key(kernel) {
             let known: Vec<&str> = versions.keys().map(String::as_str).collect();
             return Err(StudyError::Usage(format!(
-                "`{model}` has no kernel `{kernel}`; it has unmod, bound, {}",
+                "{model} lacks the kernel `{kernel}`; it has unmod, bound, {}",
                 known.join(", ")
             )));
         }
