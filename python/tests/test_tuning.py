@@ -34,6 +34,22 @@ def test_values_are_those_that_playing_all_finds():
         assert found.results.runs.height < 30
 
 
+def test_a_composition_is_tuned_in_the_part_that_is_named():
+    where: dict[str, Any] = {"world": "node", "set": {"requests": 20000}}
+    tuned = [
+        hw.tune(composed, {name: (1, 64)}, workload="exponential@30", points=9, **where).technique
+        for composed, name in (
+            ("teo+packing", "limit"),
+            ("packing+teo", "packing.limit"),
+        )
+    ]
+    for technique in tuned:
+        assert technique.startswith("packing:limit=") or technique.startswith("teo+packing:limit=")
+    assert tuned[0].rpartition("=")[2] == tuned[1].partition("+")[0].rpartition("=")[2]
+    with pytest.raises(hw.HalfwinkError, match="expected a parameter of one of teo, packing"):
+        hw.tune("teo+packing", {"napi.limit": (1, 2)}, workload="exponential@30", **where)
+
+
 class Threshold(Steering):
     """The big machine from a threshold on, and both always on."""
 

@@ -330,7 +330,11 @@ class IdleGaps:
                 line += f", while idle cores take {abs(more):.3g} W {_sign(more)}"
                 line += f": {abs(more - less):.3g} W {_sign(more - less)} in all"
             if others:
-                line += f" (if the server's other {others} cores are idle as these are)"
+                # Of cores that know nothing of each other all have to be idle by chance.
+                alone = row["asleep_pct"] * (of["all_idle_pct"] / 100) ** (others / of["cpus"])
+                line += f" (if the server's other {others} cores are idle at the times of these; "
+                own = f"{fixed(alone, 1)} % of the time" if alone >= 0.05 else "hardly ever"
+                line += f"at times of their own it sleeps {own})"
             lines.append(f"{line}.")
         return lines
 

@@ -117,7 +117,8 @@ def tune(
 
     Args:
         technique: name, or a policy of your own, with values for parameters that stay as they are.
-        ranges: least and largest value of each parameter to tune.
+        ranges: least and largest value of each parameter to tune; in a composition it is one of the
+            last part, or of the part before a point (``packing.limit``).
         workload: workload on which it is tuned.
         minimize: column of ``Results.runs`` that is made small.
         keep: largest value of other columns: ``{"slowdown_pct": 1}``.
@@ -179,13 +180,13 @@ def _check(text: str, ranges: Mapping[str, Range], points: int) -> None:
         raise HalfwinkError("ranges: expected a parameter or more, {'after_us': (1, 1000)}")
     if points < 1:
         raise HalfwinkError(f"points {points}: expected 1 or more")
-    if "+" in text:
-        raise HalfwinkError(f"`{text}`: expected one technique; set values of others beside it")
-    fixed = {part.partition("=")[0] for part in text.partition(":")[2].split(",")}
+    parts = text.split("+")
     for name, (low, high) in ranges.items():
+        at, parameter = _place(parts, name)
+        fixed = {one.partition("=")[0] for one in parts[at].partition(":")[2].split(",")}
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise HalfwinkError(f"`{name}` from {low} to {high}: expected a smaller and a larger")
-        if name in fixed:
+        if parameter in fixed:
             raise HalfwinkError(
                 f"`{name}` has a value in `{text}` and a range: expected one of them"
             )
@@ -283,11 +284,27 @@ def _around(values: Sequence[str], best: float | None, whole: Range) -> Range:
 
 
 def _with(text: str, values: Mapping[str, float]) -> str:
-    """Returns a technique with further values: ``MyGate():after_us=5``."""
-    if not values:
-        return text
-    said = ",".join(f"{name}={value:.10g}" for name, value in values.items())
-    return f"{text},{said}" if ":" in text else f"{text}:{said}"
+    """Returns a technique with further values: ``MyGate():after_us=5``; of a composition in the
+    part that each is of."""
+    parts = text.split("+")
+    for name, value in values.items():
+        at, parameter = _place(parts, name)
+        parts[at] += f"{',' if ':' in parts[at] else ':'}{parameter}={value:.10g}"
+    return "+".join(parts)
+
+
+def _place(parts: Sequence[str], name: str) -> tuple[int, str]:
+    """Returns which part of a composition a parameter is of, and its name there:
+    ``packing.limit``; without a part's name it is of the last one.
+
+    Raises:
+        HalfwinkError: no part has that name.
+    """
+    part, _, parameter = name.rpartition(".")
+    known = [each.partition(":")[0] for each in parts]
+    if part and part not in known:
+        raise HalfwinkError(f"`{name}`: expected a parameter of one of {', '.join(known)}")
+    return known.index(part) if part else len(parts) - 1, parameter
 
 
 def _violation(row: Mapping[str, object], limits: Mapping[str, float]) -> float:

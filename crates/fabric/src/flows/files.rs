@@ -91,6 +91,13 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
                        start_us, start_ms, start_s)";
         return Err(FileError { line, message: message.to_owned() });
     }
+    // ns-3's lists for HPCC begin at 2 s, by when its switches are up; nothing happens before.
+    let begins =
+        || layout.rows(text).filter_map(|(_, row)| row.get(layout.begin)?.parse::<f64>().ok());
+    let warm_up = match layout.announced(text) {
+        Some(_) => begins().fold(f64::INFINITY, f64::min),
+        None => 0.0,
+    };
     for (line, row) in layout.rows(text) {
         let words = Words { line, words: "".split_whitespace() };
         let word = |at: usize, what: &str| {
@@ -128,7 +135,7 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
         if from == to {
             return Err(words.wrong(format!("server {from} sends to itself")));
         }
-        let after = Time::from_ns(begin * layout.unit_ns);
+        let after = Time::from_ns((begin - warm_up) * layout.unit_ns);
         traffic.add(Flow { from, to, bytes, after, group: ALONE }, &[]);
     }
     let found = traffic.flows().len();
@@ -279,6 +286,9 @@ pub(super) mod tests {
 
     #[test]
     fn wrong_flows_are_named_with_their_line() {
+        let hpcc = read_flows("2\n0 1 3 100 200000 2.0\n1 2 3 100 200000 2.1\n", &racks()).unwrap();
+        let begins: Vec<_> = hpcc.flows().iter().map(|flow| flow.after.as_ns().round()).collect();
+        assert_eq!(begins, [0.0, 1e8]);
         let error = |text| read_flows(text, &racks()).unwrap_err().to_string();
         assert_eq!(error("0 1 5 0\n0 8 5 0"), "2: destination: found `8`, expected 0 to 7");
         assert_eq!(error("0 1 5"), "1: begin is missing");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halfwink_inputs::{expand, open_input, Budget, Opened};
-use halfwink_storage::load::{File, Host, Issues, Load, MOST_BYTES};
+use halfwink_storage::load::{File, Host, Issues, Job, Load, MOST_BYTES};
 
 use super::StorageInfo;
 use crate::error::StudyError;
@@ -156,10 +156,19 @@ impl Own {
         let (kind, depth, bytes, reads, rates, phases) = match &*self.load {
             Load::Jobs(jobs) => {
                 let jobs_of = jobs.of_cpus(self.issues.len());
-                let played = || jobs_of.iter().flatten().map(|job| (f64::from(job.depth), *job));
-                let all: f64 = played().map(|(depth, _)| depth).sum();
-                let bytes = played().map(|(depth, job)| depth * job.bytes).sum::<f64>() / all;
-                let reads = played().map(|(depth, job)| depth * job.reads).sum::<f64>() / all;
+                // By Little's law a job with a limit has less in flight than it may have.
+                let seconds = 1e-6 * (device.latency_us + device.pcie_us);
+                let played = || jobs_of.iter().flatten().copied();
+                let weight = |job: &Job| {
+                    let depth = f64::from(job.depth);
+                    job.rate.map_or(depth, |rate| depth.min(rate * seconds))
+                };
+                let mean = |of: fn(&Job) -> f64| {
+                    let sum: f64 = played().map(weight).sum();
+                    played().map(|job| weight(job) * of(job)).sum::<f64>() / sum
+                };
+                let (bytes, reads) = (mean(|job| job.bytes), mean(|job| job.reads));
+                let all: f64 = played().map(|job| f64::from(job.depth)).sum();
                 ("fio", Some(all as u64), bytes, reads, [None; 2], jobs.phases.len() as u64)
             }
             Load::Trace(trace) => {
