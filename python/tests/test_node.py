@@ -442,6 +442,15 @@ def test_a_technique_that_does_not_keep_up_makes_no_run_too_short():
     assert "few for a governor" not in played.verdict().sentences[-1]
 
 
+def test_a_run_near_saturation_is_told_to_be_short():
+    played = hw.compare("exponential@99", techniques="teo", set={"requests": 600_000})
+    near = played.verdict().sentences[-1]
+    assert "few for queues near saturation; play 100 000 or more" in near
+    played = hw.compare("exponential@90", techniques="teo", set={"requests": 600_000})
+    far = played.verdict().sentences[-1]
+    assert "too narrow" not in far
+
+
 def test_profile_and_compare_play_a_file(halfwink, tmp_path: Path):
     file = tmp_path / "mine.toml"
     made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")

@@ -129,7 +129,12 @@ impl Lines {
     /// If one may not be read, or if there are more than [`LINES`].
     pub fn set(&mut self, lines: &[u64]) -> Result<(), String> {
         if lines.len() > LINES - GROUP * self.load.len() {
-            return Err(format!("{} lines of the kernel: expected {LINES} at most", lines.len()));
+            // More than a request touches: what a neighbour did in each round was learned, too.
+            return Err(format!(
+                "{} lines of the kernel: expected {LINES} at most; learn again while nothing else \
+                 runs on this machine",
+                lines.len()
+            ));
         }
         if let Some(line) = lines.iter().find(|line| !self.image.allows(**line)) {
             return Err(format!("line {line:#x} of the kernel: expected one of its image"));

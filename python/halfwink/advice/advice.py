@@ -408,7 +408,8 @@ class _Found:
         if name == self.today or self.question.keeps(rows[name]) or less < WORTH_PCT:
             return []
         p99 = wording.duration(rows[name]["latency_p99_us"])
-        return [f"The goal costs {less:.2g} %: {name} would use that much less, with p99 {p99}."]
+        costs = f"The goal costs {less:.2g} % or more"
+        return [f"{costs}: {name} would use that much less, with p99 {p99}."]
 
     def _see(self) -> list[str]:
         """Returns what counters of Linux show if the advice is true."""

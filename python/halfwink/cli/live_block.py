@@ -13,6 +13,7 @@ from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
 from halfwink.live import block_advice, served
 from halfwink.live.block import Block, Device
+from halfwink.live.server_topology import Cpu, of_server
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -45,6 +46,7 @@ def block(
     iops: float | None = None,
     report: Path | None = None,
     load: Path | None = None,
+    server: Path | None = None,
     ignore: str = "",
     seconds: float | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -123,6 +125,9 @@ def block(
         Load of your own that --advise simulates: a job file or an I/O log of fio, a trace of
         blktrace (any of its files, or their folder), the text of blkparse, biosnoop or perf script,
         or a CSV as of MSR Cambridge or Alibaba. Packed or not.
+    server
+        Another server to advise for, by its CPUs and caches and with times of this machine: XML of
+        lstopo, or a folder with a copy of its /sys/devices/system/cpu.
     ignore
         Parts of the load to leave out although they matter, separated by commas: the words that an
         error names.
@@ -138,9 +143,9 @@ def block(
     if seconds is not None and not 0 < seconds <= 30 * 86_400:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
     if advise:
-        return _advise(Asked(cpus, iops, report, load, latency_us, ignore), json)
-    if iops is not None or report is not None or load is not None:
-        raise HalfwinkError("--iops, --report and --load go with --advise")
+        return _advise(Asked(cpus, iops, report, load, server, latency_us, ignore), json)
+    if any(given is not None for given in (iops, report, load, server)):
+        raise HalfwinkError("--iops, --report, --load and --server go with --advise")
     if check:
         if description is None:
             raise HalfwinkError("--check: expected a description (TOML)")
@@ -202,6 +207,7 @@ class Asked:
     iops: float | None
     report: Path | None
     load: Path | None
+    server: Path | None
     latency_us: float | None
     ignore: str
 
@@ -216,6 +222,11 @@ def _advise(asked: Asked, json: bool) -> int:
     known = block_advice.Load() if asked.report is None else block_advice.load_of(asked.report)
     load = known if asked.iops is None else replace(known, iops=asked.iops)
     measured = block_advice.measure(asked.cpus)
+    if asked.server is not None:
+        if asked.cpus is not None:
+            raise HalfwinkError("--cpus are of this machine: leave them out with --server")
+        measured = of_server(measured, asked.server)
+        say(_server(asked.server, measured["machine"]["cpus"]))
     simulate: block_advice.Simulate = block_loads.simulate
     played: dict[str, Any] | None = None
     if asked.load is not None:
@@ -259,6 +270,15 @@ def _advise(asked: Asked, json: bool) -> int:
         value, low, high = (format(found[name + end], form) for end in ("", "_low", "_high"))
         say(f"  {value} {title} ({low} to {high})")
     return 0
+
+
+def _server(path: Path, cpus: list[Cpu]) -> str:
+    """Describes another server, and whose times are taken for it."""
+    caches = len({cpu["cache"] for cpu in cpus})
+    what = f"{len(cpus)} CPUs, last-level caches: {caches}"
+    times = "times of a CPU and within a cache are this machine's"
+    between = ", between caches those of westmere-ex (assumption)" if caches > 1 else ""
+    return f"{path}: {what}; {times}{between}"
 
 
 def _described(load: dict[str, Any]) -> str:

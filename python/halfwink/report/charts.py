@@ -296,23 +296,26 @@ def has_slots(results: Results) -> bool:
 def by_issuers(results: Results) -> alt.LayerChart | alt.FacetChart:
     """I/Os a second by issuing CPUs, dotted where a socket is full."""
     columns = ["issuers", "iops", "driver_cpus", "driver_us_per_io"]
-    lines = (
-        alt.Chart(results.runs.select(*KEYS, "technique", *columns))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("issuers:Q", title="CPUs that issue"),
-            y=alt.Y("iops:Q", title="I/Os a second (modelled)"),
-            color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
-            # The legend has the shapes.
-            strokeDash=technique_dash(results).legend(None),
-            shape=technique_shape(results),
-            detail=[alt.Detail("machine:N"), alt.Detail("set:N")],
-            tooltip=hover(*KEYS, "technique", *columns),
-        )
+    base = alt.Chart(results.runs.select(*KEYS, "technique", *columns)).encode(
+        x=alt.X("issuers:Q", title="CPUs that issue"),
+        y=alt.Y("iops:Q", title="I/Os a second (modelled)"),
+        color=alt.Color(
+            "technique:N",
+            scale=technique_scale(results),
+            title="technique",
+            # Filled marks without outlines, which would be dashed as the lines are.
+            legend=alt.Legend(symbolStrokeWidth=0),
+        ),
+        detail=[alt.Detail("machine:N"), alt.Detail("set:N")],
+        tooltip=hover(*KEYS, "technique", *columns),
     )
+    # The legend has the shapes. Points of the lines' own would have dashed outlines.
+    lines = base.mark_line().encode(strokeDash=technique_dash(results).legend(None))
+    points = base.mark_point(filled=True, size=40, opacity=1)
+    points = points.encode(shape=technique_shape(results))
     full = pl.DataFrame({"issuers": rules(results)}, schema={"issuers": pl.Int64})
     dotted = alt.Chart(full).mark_rule(strokeDash=[2, 4], opacity=0.5).encode(x=alt.X("issuers:Q"))
-    return alt.layer(dotted, lines).properties(width=640, height=360)
+    return alt.layer(dotted, lines, points).properties(width=640, height=360)
 
 
 #: Units that columns end in, as axes have them.

@@ -35,6 +35,8 @@ ONE = {
     "node": "server",
     "racks": "network",
 }
+#: Ways to state the rate of a closed loop.
+STATED = {"storage": " (--set rate_kiops=100)"}
 #: What stands before a technique that needs more than a machine of today has.
 WITH = {
     "kernel": "With a changed kernel or firmware",
@@ -173,7 +175,8 @@ class Judged:
                 return [f"At {base}'s rate, {rate}, {line}: {amount}; at full speed it is {cost}."]
             return [
                 f"At full speed {line}: {amount} for each {unit}, {cost}.",
-                f"{self._at_full_speed(today)} Power at one rate is not known: state a rate.",
+                f"{self._at_full_speed(today)} Power at one rate is not known: state a rate"
+                f"{STATED.get(self.group.world, '')}.",
             ]
         default = usual(self.group.world)
         if not self.group.is_of_today:

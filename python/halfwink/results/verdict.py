@@ -35,6 +35,8 @@ Row = dict[str, Any]
 NAMED = 6
 #: Requests of a core below which intervals may be too narrow (docs/verdict.md: 24 seeds).
 ENOUGH = 9_000
+#: Times that queues should fill and empty in a run, of which intervals are made.
+OFTEN = 10.0
 
 
 @dataclass(frozen=True)
@@ -261,9 +263,20 @@ def _too_few(results: Results) -> str:
     counts = cores.group_by(IDENTITY).agg(pl.col("component").n_unique().alias("cores"))
     # What does not keep up finishes fewer requests, however long the run, and is not ranked.
     runs = results.runs.filter(pl.col("keeps_up") != "no")
-    found = runs.join(counts, on=IDENTITY).select(pl.col("units") / pl.col("cores"))
-    least: Any = found.to_series().min()
-    if least is None or least >= ENOUGH:
+    of_core = pl.col("units") / pl.col("cores")
+    # Queues near saturation fill and empty in so many times of service.
+    load = pl.col("load_pct") if "load_pct" in runs.columns else pl.lit(None)
+    idle = 1 - load.cast(pl.Float64).fill_null(0.0).clip(0.0, 99.9) / 100
+    found = runs.join(counts, on=IDENTITY).select(of_core=of_core, needed=OFTEN / idle**2)
+    if found.is_empty():
+        return ""
+    least, needed = found.select(pl.col("of_core").min(), pl.col("needed").max()).row(0)
+    if not found.filter(pl.col("of_core") < pl.col("needed")).is_empty() and needed > ENOUGH:
+        return (
+            f", which may be too narrow: {wording.count(least)} requests a core are few for queues "
+            f"near saturation; play {wording.count(needed)} or more"
+        )
+    if least >= ENOUGH:
         return ""
     return (
         f", which may be too narrow: {wording.count(least)} requests a core are few for a governor "
