@@ -185,7 +185,7 @@ impl<'a> Rows<'a> {
     fn find_dates(&mut self) {
         let compact: Date = |at| of_compact(at as u64).filter(|_| at.fract() == 0.0 && at > 0.0);
         let filetime: Date = |at| FILETIMES.contains(&at).then_some(at * 1e-7 - FILETIME_S);
-        // Of several readings only one that fits every row is meant: else numbers are numbers.
+        // A reading is meant only if it fits every row: else numbers are numbers.
         for (date, is_exact) in [(compact, false), (filetime, true)] {
             if self.rows.iter().all(|row| date(row.0).is_some()) {
                 self.rows.iter_mut().for_each(|row| row.0 = date(row.0).unwrap_or(row.0));

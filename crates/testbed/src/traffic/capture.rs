@@ -185,46 +185,45 @@ impl Replay {
                 // error, though `tcpdump -s 96` writes just that.
                 let Some(packet) = reader.next_raw_packet() else { return Ok(None) };
                 let packet = packet.map_err(|e| broken(path, *read, &e))?;
-                let (data, wire_bytes) = (packet.data, packet.orig_len);
                 raw.clear();
-                raw.extend_from_slice(&data);
+                raw.extend_from_slice(&packet.data);
                 let unit_ns = match ts_resolution {
                     TsResolution::MicroSecond => 1000,
                     TsResolution::NanoSecond => 1,
                 };
                 let nanos = packet.ts_frac.saturating_mul(unit_ns).min(999_999_999);
                 let at = Duration::new(u64::from(packet.ts_sec), nanos);
-                fill(raw, wire_bytes);
+                fill(raw, packet.orig_len);
                 link.frame(raw, frame);
                 Ok(Some(at))
             }
             Format::Ng(reader) => loop {
                 raw.clear();
                 let Some(block) = reader.next_block() else { return Ok(None) };
-                let (interface, ticks) = match block.map_err(|e| broken(path, *read, &e))? {
-                    Block::EnhancedPacket(packet) => {
-                        let ticks = packet.timestamp.as_nanos() as u64;
-                        raw.extend_from_slice(&packet.data);
-                        fill(raw, packet.original_len);
-                        (packet.interface_id, Some(ticks))
-                    }
-                    Block::SimplePacket(packet) => {
-                        raw.extend_from_slice(&packet.data);
-                        // What pads the block is none of the frame's.
-                        raw.truncate(packet.original_len as usize);
-                        fill(raw, packet.original_len);
-                        (0, None)
-                    }
-                    Block::Packet(packet) => {
-                        raw.extend_from_slice(&packet.data);
-                        fill(raw, packet.original_len);
-                        (u32::from(packet.interface_id), Some(packet.timestamp))
-                    }
-                    _ => continue,
-                };
+                let (interface, ticks, wire_bytes) =
+                    match block.map_err(|e| broken(path, *read, &e))? {
+                        Block::EnhancedPacket(packet) => {
+                            let ticks = packet.timestamp.as_nanos() as u64;
+                            raw.extend_from_slice(&packet.data);
+                            (packet.interface_id, Some(ticks), packet.original_len)
+                        }
+                        Block::SimplePacket(packet) => {
+                            raw.extend_from_slice(&packet.data);
+                            // The library hands out the bytes that pad the block, too.
+                            raw.truncate(packet.original_len as usize);
+                            (0, None, packet.original_len)
+                        }
+                        Block::Packet(packet) => {
+                            raw.extend_from_slice(&packet.data);
+                            let ticks = Some(packet.timestamp);
+                            (u32::from(packet.interface_id), ticks, packet.original_len)
+                        }
+                        _ => continue,
+                    };
                 let Some(described) = reader.interfaces().get(interface as usize) else {
                     return Err(wrong(path, &PcapError::InvalidInterfaceId(interface)));
                 };
+                fill(raw, wire_bytes);
                 // Each interface of a file has a type of link of its own.
                 link(path, described.linktype)?.frame(raw, frame);
                 // Simple packets have no time: they follow at once.
