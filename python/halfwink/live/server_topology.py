@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -127,8 +127,7 @@ def _listed(text: str) -> set[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise HalfwinkError(f"online: found `{text[:60]}`, expected CPUs as 0-3,8")
-        ends: Iterable[int] = (int(first), int(last or first))
-        low, high = ends
+        low, high = int(first), int(last or first)
         if high >= MOST_CPUS:
             raise HalfwinkError(f"online: found CPU {high}, expected fewer than {MOST_CPUS}")
         found |= set(range(low, high + 1))

@@ -10,12 +10,11 @@ import polars as pl
 from halfwink.errors import HalfwinkError
 from halfwink.report.figures import Figure, modelled
 from halfwink.report.palette import PARTS
+from halfwink.report.preheat_charts import BAR
 
 if TYPE_CHECKING:
     from halfwink.models.request_profile import RequestProfile
 
-#: Height of a bar with its gap, by the size of its label.
-BAR = 2.2
 #: Parts of a request's time, from the axis outwards, with their colours.
 WARM, LEFT, GONE = "warm", "left by preheating", "gone by preheating"
 COLOURS = {WARM: PARTS[0], LEFT: PARTS[2], GONE: PARTS[3]}

@@ -7,7 +7,16 @@ from functools import cached_property
 from typing import Any
 
 from halfwink.results import wording
-from halfwink.results.costs import FEW, compared, cost_of, limits, no_less, percents, too_short
+from halfwink.results.costs import (
+    FEW,
+    compared,
+    cost_of,
+    less,
+    limits,
+    no_less,
+    percents,
+    too_short,
+)
 from halfwink.results.judgement import (
     AS_GOOD_PCT,
     LEAST_PCT,
@@ -188,10 +197,7 @@ class Judged:
 
     def amount(self, name: str, beside: str) -> str:
         """Returns how much less energy than another a technique uses, or more."""
-        saved = self.saved(name, beside)
-        if saved.value < 0:
-            return f"{percents(saved.opposite)} more than {beside}"
-        return f"{percents(saved)} less than {beside}"
+        return f"{less(self.saved(name, beside))} than {beside}"
 
     def _other_rate(self, name: str) -> list[str]:
         """Returns what both do at an open load that one of them does not carry in full."""

@@ -15,7 +15,7 @@ import polars as pl
 
 from halfwink.results import saw_tooth, wording
 from halfwink.results.assumed_watts import is_uncertain
-from halfwink.results.costs import cost_of, limits, no_less, percents
+from halfwink.results.costs import cost_of, less, limits, no_less, percents
 from halfwink.results.judged import SAVINGS, WITH, Judged, is_judged
 from halfwink.results.judgement import (
     WORTH_PCT,
@@ -176,8 +176,7 @@ def _spanned(where: list[Judged], name: str, beside: Callable[[Judged], str]) ->
     savings = [one.saved(name, beside(one)) for one in where]
     if len(savings) > 1:
         return f"{wording.span([saved.value for saved in savings])} less"
-    (saved,) = savings
-    return f"{percents(saved)} less" if saved.value >= 0 else f"{percents(saved.opposite)} more"
+    return less(savings[0])
 
 
 def _by(judged: list[Judged], key: Callable[[Judged], str]) -> list[tuple[str, list[Judged]]]:
@@ -271,16 +270,14 @@ def _too_few(results: Results) -> str:
     if found.is_empty():
         return ""
     least, needed = found.select(pl.col("of_core").min(), pl.col("needed").max()).row(0)
-    if not found.filter(pl.col("of_core") < pl.col("needed")).is_empty() and needed > ENOUGH:
-        return (
-            f", which may be too narrow: {wording.count(least)} requests a core are few for queues "
-            f"near saturation; play {wording.count(needed)} or more"
-        )
-    if least >= ENOUGH:
-        return ""
+    what = "queues near saturation"
+    if needed <= ENOUGH or found.filter(pl.col("of_core") < pl.col("needed")).is_empty():
+        what, needed = "a governor that learns", ENOUGH
+        if least >= ENOUGH:
+            return ""
     return (
-        f", which may be too narrow: {wording.count(least)} requests a core are few for a governor "
-        f"that learns; play {wording.count(ENOUGH)} or more"
+        f", which may be too narrow: {wording.count(least)} requests a core are few for {what}; "
+        f"play {wording.count(needed)} or more"
     )
 
 
