@@ -313,12 +313,18 @@ def test_all_are_those_that_the_machine_plays(halfwink):
     assert done.status == 0, done.err
     assert "left out: menu, teo, ladder: " in done.err
     assert "left out: haltpoll, c1e, c6, c6a" in done.err
-    done = halfwink(*words, "-t", "all-c-states")
+    done = halfwink(*words, "-t", "all-c-states", "-m", "ev6-4")
     assert done.status == 2
     assert "names no idle states deeper than C1" in done.complaint
-    done = halfwink(*words, "-t", "all,c6")
+    done = halfwink(*words, "-t", "all,c6", "-m", "ev6-4")
     assert done.status == 2
     assert "names no such state" in done.complaint
+
+
+def test_governors_are_compared_on_a_machine_with_idle_states(halfwink):
+    done = halfwink("compare", "alu", "-n", "20000", "-t", "ladder,haltpoll", "--json")
+    assert done.status == 0, done.err
+    assert {run["machine"] for run in done.rows("runs")} == {"golden-cove-4"}
 
 
 def test_without_techniques_one_of_each_kind_is_compared(halfwink):

@@ -447,6 +447,19 @@ def test_no_point_of_savings_lies_on_the_frame():
     assert lowest + 10 < number
 
 
+def test_savings_that_are_all_large_leave_zero_out():
+    runs = {"always-on": (100.0, 10.0), "tap": (8.0, 12.0), "oracle": (9.0, 30.0)}
+    figure = figure_of(saved(runs))
+    graph = scene(specification(figure, STYLES["paper"], WIDTHS["column"]))
+    numbers = [text for kind, text, _ in marks(graph) if kind == "text"]
+    assert "0" not in numbers
+    assert any(text.startswith("slowdown (%), modelled; logarithmic") for text in numbers)
+    # An axis of some ten per cent, on which 91 and 92 are close.
+    plot = next(box for _, text, box in marks(graph) if text.startswith("core energy saved"))
+    tops = [box[1] for kind, _, box in marks(graph) if kind == "mark"]
+    assert max(tops) - min(tops) < (plot[3] - plot[1]) / 5
+
+
 def test_throughput_by_issuers_is_one_panel():
     rows = [(n, 1000.0 * n * speed, name) for name, speed in (("a", 1), ("b", 2)) for n in (1, 2)]
     table = pl.DataFrame(rows, ["issuers", "iops", "technique"], orient="row").with_columns(

@@ -532,6 +532,7 @@ def test_every_technique_says_what_it_needs_and_every_world_what_is_usual():
     assert needs("tap:wake=last", "chip") == "silicon"
     assert needs("oracle", "chip") == "bound"
     assert needs("./mine.wasm", "chip") == "kernel"
+    assert needs("./mine.wasm", "server") == "silicon"
     assert usual("router") == "napi-menu"
 
 

@@ -438,7 +438,9 @@ class _Found:
         if assumptions.is_empty():
             return [f"{line}."]
         path, low, high = assumptions.select("path", "low_pct", "high_pct").row(0)
-        line += f". {path}, all else as it is, moves the saving most: {low:.2f} to {high:.2f} %"
+        if assumptions.height < TOLD:
+            line += f", of which {assumptions.height} move the saving"
+        line += f". Most is moved by {path}, all else as it is: {low:.2f} to {high:.2f} %"
         turned: list[str] = assumptions.filter(~pl.col("still_saves"))["path"].to_list()
         if turned:
             return [f"{line}; {', '.join(turned)} can undo it."]

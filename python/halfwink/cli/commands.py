@@ -161,7 +161,7 @@ def compare(
         raise HalfwinkError(f"no world `{world}`; expected one of {known}")
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
-    on = machine or comparing.default_machine(world)
+    on = machine or comparing.usual_machine(world, split_techniques(technique))
     chosen = [world, technique or "", *(setting or []), instructions, window]
     chosen += [load] if load else []
     plain = world in (comparing.WORLD, comparing.NODE) and chosen[1:] == ["", None, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from json import dumps
 
@@ -41,6 +42,9 @@ ENERGY_GROUPS: dict[str, str] = dict(
 
 #: Pixels of the chart of savings, pixels that are free around its points, and points with names.
 SAVINGS, FREE, NAMED = (560, 340), 16, 24
+#: The least saving, as a share of the largest, and the least slowdown for axes without zero; what
+#: such an axis shows beyond its savings, as a share of them.
+ALIKE, FAR_PCT, AROUND = 0.8, 5.0, 0.05
 #: Bars of so many runs can be told apart; the table has all.
 PANELS = 24
 #: A heading of several lines.
@@ -122,12 +126,16 @@ def savings(
     reach = [value for name in shown for value in known[name].drop_nulls()]
     # The least and the most saving keep off the frame. Most slowdowns are hundredths of a per cent,
     # some are whole ones.
-    up = Axis.over([0.0, *reach], height, 0.0, FREE * unit, "linear")
-    across = Axis.over([0.0, *known["slowdown_pct"]], width, 0.0, FREE * unit, "symlog")
+    saved = with_zero(reach, ALIKE * max(map(abs, reach), default=0.0))
+    # Savings that are all but the same lie on one line, not at both ends.
+    up = Axis.over(saved, height, 0.0 if 0.0 in saved else AROUND, FREE * unit, "linear")
+    slowdowns = with_zero(known["slowdown_pct"].to_list(), FAR_PCT)
+    across = Axis.over(slowdowns, width, 0.0, FREE * unit, "symlog")
+    about = "linear about zero, then " if across.low <= 0 <= across.high else ""
     base = alt.Chart(runs.select(*columns, "is_winner")).encode(
         x=alt.X(
             "slowdown_pct:Q",
-            title="slowdown (%), modelled; linear about zero, then logarithmic",
+            title=f"slowdown (%), modelled; {about}logarithmic",
             scale=across.scale(),
             axis=numbered(across.ticks(2.5 * font)),
         ),
@@ -141,21 +149,19 @@ def savings(
     zero = (
         alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#bbb").encode(y=alt.Y("zero:Q"))
     )
-    layers: list[alt.Chart] = [
-        zero,
-        points.encode(shape=technique_shape(results, baseline=False)),
-    ]
+    layers: list[alt.Chart] = [zero] if up.low <= 0 <= up.high else []
     is_alone = runs["workload"].n_unique() == 1
-    if not is_alone:
+    if is_alone:
+        layers.append(points.encode(shape=technique_shape(results, baseline=False)))
+    else:
         shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
-        layers[1] = points.encode(shape=shape)
         # What belongs to one workload, from the least slowdown to the most.
         path = base.mark_line(color="#c9ccd1", strokeWidth=1).encode(
             color=alt.ColorValue("#c9ccd1"),
             detail=alt.Detail("workload:N"),
             order=alt.Order("slowdown_pct:Q"),
         )
-        layers.insert(1, path)
+        layers += [path, points.encode(shape=shape)]
     ring = base.mark_point(size=240, filled=False, strokeWidth=1.5, shape="circle", opacity=1)
     layers.append(ring.encode(color=alt.ColorValue(COLOUR)).transform_filter("datum.is_winner"))
     if has_interval:
@@ -174,13 +180,22 @@ def savings(
     rings = {n: "winner" for n, has_won in enumerate(rows["is_winner"]) if has_won}
     room = round(width / unit), round(height / unit)
     at_zero = (height - up.pixel(0.0)) / unit
-    found = labels(places, names, room, NAMED, [[(0.0, at_zero), (room[0], at_zero)]], rings)
+    lines = [[(0.0, at_zero), (room[0], at_zero)]] if up.low <= 0 <= up.high else []
+    found = labels(places, names, room, NAMED, lines, rings)
     data = [rows.row(it.point, named=True) | {"names": it.names, "side": it.side} for it in found]
     if data:
         named = pl.DataFrame(data).select("slowdown_pct", saving, "names", "side")
         over = alt.Chart(named).encode(x=alt.X("slowdown_pct:Q"), y=alt.Y(f"{saving}:Q"))
         layers += marks(over, font, named["side"].unique().sort())
     return alt.layer(*layers).properties(width=width, height=height)
+
+
+def with_zero(values: Sequence[float], least: float) -> list[float]:
+    """Returns values and the zero of their axis; without it, if all lie beyond the least on one
+    side of it, where it would take the room of their differences."""
+    sizes = [abs(value) for value in values]
+    is_far = bool(sizes) and min(values) * max(values) > 0 and min(sizes) > least
+    return list(values) if is_far else [0.0, *values]
 
 
 def energy_stack(results: Results) -> alt.FacetChart:

@@ -7,6 +7,7 @@ kernel or other hardware is measured against that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -60,7 +61,7 @@ AS_GOOD = 0.1
 AS_SOON = 1.01
 #: What a technique may need, from nothing to what no machine has.
 NEEDS = ("today", "kernel", "silicon", "bound")
-#: What a policy of the user's own needs, and how it is had.
+#: What a policy of the user's own needs in most worlds, and how it is had.
 OF_ONES_OWN = ("kernel", "the policy built into a kernel", False)
 
 #: Columns of savings, each followed by the ends of its interval.
@@ -70,24 +71,33 @@ SAVED = ("energy_saving_pct", "equal_rate_saving_pct", "beyond_today_pct")
 def needs(technique: str, world: str) -> str:
     """Returns what a technique needs, with any parameters and modifiers: the most of its parts.
 
-    A policy of the user's own is a change of a kernel.
+    A policy of the user's own is a change of a kernel, but for worlds of one family of which most
+    need silicon.
     """
-    known = _available(world)
-    said = (known.get(part, OF_ONES_OWN)[0] for part in parts_of(technique))
+    known, own = _available(world), _of_ones_own(world)
+    said = (known.get(part, own)[0] for part in parts_of(technique))
     return max(said, key=NEEDS.index)
 
 
 def how(technique: str, world: str) -> str:
     """Returns the way to get what a technique needs, in one line; empty where none is known."""
-    known = _available(world)
+    known, own = _available(world), _of_ones_own(world)
     most = needs(technique, world)
-    parts = [known.get(part.split(":")[0], OF_ONES_OWN) for part in technique.split("+")]
+    parts = [known.get(part, own) for part in parts_of(technique)]
     return " and ".join(dict.fromkeys(told for need, told, _ in parts if need == most and told))
 
 
 def usual(world: str) -> str | None:
     """The technique that a world's machines play unless their operator chooses something else."""
     return next((name for name, (_, _, is_usual) in _available(world).items() if is_usual), None)
+
+
+@lru_cache
+def _of_ones_own(world: str) -> tuple[str, str, bool]:
+    if len({t["family"] for t in _core.techniques() if world in t["worlds"]}) != 1:
+        return OF_ONES_OWN
+    most, _ = Counter(_available(world).values()).most_common(1)[0]
+    return most if most[0] == "silicon" else OF_ONES_OWN
 
 
 @lru_cache

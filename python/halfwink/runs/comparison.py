@@ -40,6 +40,8 @@ MOST_LOADS = 10_000
 PROFILE = ".toml"
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
+#: The chip whose idle states those choose from, unless a machine is named.
+WITH_IDLE_STATES = "golden-cove-4"
 #: Stands for every technique of a world; with a family behind it, for those of that one.
 ALL = "all"
 #: What is compared on a chip where no technique is named: idle states, and gating in stalls by
@@ -158,7 +160,7 @@ def compare(
     if timeline_ns is not None:
         options["timeline_ns"] = "..".join(map(str, timeline_ns))
     chosen = technique_names(wanted, world)
-    on = machine or default_machine(world)
+    on = machine or usual_machine(world, wanted)
     jobs = [
         Job(world, workload, on, technique, pairs(set), pairs(options))
         for workload in named
@@ -440,6 +442,14 @@ def _number_or_text(value: str) -> str:
     except tomllib.TOMLDecodeError:
         return _toml(value)
     return value
+
+
+def usual_machine(world: str, wanted: Iterable[str] | None) -> str:
+    """Returns the machine on which techniques are compared unless one is named."""
+    families = (family_of(part, world) for name in wanted or () for part in parts_of(name))
+    if world == WORLD and any(family in OF_SOME_MACHINES for family in families):
+        return WITH_IDLE_STATES
+    return default_machine(world)
 
 
 def default_machine(world: str) -> str:

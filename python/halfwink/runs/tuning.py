@@ -17,7 +17,7 @@ from halfwink.jobs import Job, Settings, names, pairs, technique_text
 from halfwink.results.results import Results, collect
 from halfwink.results.store import RunStore, temporary_store
 from halfwink.runs.batch import Progress, run_jobs
-from halfwink.runs.comparison import default_machine, default_world, technique_names
+from halfwink.runs.comparison import default_world, technique_names, usual_machine
 from halfwink.runs.designs import Pair, Point, Search
 from halfwink.runs.executors import Executor, Submits
 from halfwink.runs.studies import run_all
@@ -140,7 +140,7 @@ def tune(
     world = world or default_world(
         [workload], [text], machine, None, set, on_a_chip=instructions is not None
     )
-    machine = machine or default_machine(world)
+    machine = machine or usual_machine(world, [text])
     baseline = technique_names([text], world)[0]
 
     options = {} if instructions is None else {"instructions": instructions}
