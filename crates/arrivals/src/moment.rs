@@ -128,11 +128,12 @@ impl When {
     }
 }
 
-/// Reads a time in any spelling, in seconds; none of a date whose day and month may be swapped.
+/// Reads a time in any spelling, in seconds; none of a date whose day and month may be swapped. With
+/// a clock of 12 hours the month comes first, since most who write one put it there.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     let when = When::parse(text)?;
     let is_known = !matches!(when, When::Slashed { order: Order::Either, .. });
-    is_known.then(|| when.seconds())
+    (is_known || half_of_day(text).1.is_some()).then(|| when.seconds())
 }
 
 /// Reads `20250303100000.250`. Without a fraction it may be a number of nanoseconds.
@@ -159,9 +160,24 @@ pub(super) fn of_compact(number: u64) -> Option<f64> {
     Some(since_1970(TimeZone::UTC.to_timestamp(date?.ok()?).ok()?))
 }
 
-/// Reads `13/03/2025 10:00:00`, with either the day or the month first, on a clock of 24 hours; a
+/// Returns a text without the `AM` or `PM` behind it, and the hours before that half of the day.
+fn half_of_day(text: &str) -> (&str, Option<i8>) {
+    let text = text.trim_end();
+    let Some((before, mark)) = text.len().checked_sub(2).and_then(|at| text.split_at_checked(at))
+    else {
+        return (text, None);
+    };
+    match mark.to_ascii_uppercase().as_str() {
+        "AM" => (before, Some(0)),
+        "PM" => (before, Some(12)),
+        _ => (text, None),
+    }
+}
+
+/// Reads `13/03/2025 10:00:00` or `13/03/2025 10:00 PM`, with either the day or the month first; a
 /// year of two digits is one of this century.
 fn slashed(text: &str) -> Option<When> {
+    let (text, half) = half_of_day(text);
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut parts = date.split('/');
     let mut part = || parts.next()?.parse::<i16>().ok();
@@ -174,7 +190,15 @@ fn slashed(text: &str) -> Option<When> {
     };
     let (month, day) = if order == Order::DayFirst { (second, first) } else { (first, second) };
     let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
-    let time: Time = parts.next().is_none().then(|| time.trim().parse().ok()).flatten()?;
+    let mut time = time.trim();
+    let padded = time.find(':').filter(|hour| *hour == 1).map(|_| format!("0{time}"));
+    time = padded.as_deref().unwrap_or(time);
+    let mut time: Time = parts.next().is_none().then(|| time.parse().ok()).flatten()?;
+    if let Some(before) = half {
+        // Noon and midnight are 12 on this clock.
+        let hour = (1..=12).contains(&time.hour()).then(|| time.hour() % 12 + before)?;
+        time = time.with().hour(hour).build().ok()?;
+    }
     let s = since_1970(TimeZone::UTC.to_timestamp(date.to_datetime(time)).ok()?);
     Some(When::Slashed { s, is_exact: is_fraction(text), order })
 }
@@ -208,7 +232,7 @@ fn since_1970(moment: Timestamp) -> f64 {
 
 /// Dates that begin with a name or have other marks between their parts; UTC, unless an offset
 /// stands behind.
-const DATED: [&str; 12] = [
+const DATED: [&str; 10] = [
     // asctime(3): Apache's error log, uWSGI, `ab -g`.
     "%a %b %d %H:%M:%S%.f %Y",
     // RFC 9110.
@@ -219,11 +243,9 @@ const DATED: [&str; 12] = [
     "%Y-%m-%d %H:%M:%S%.f",
     // BIND.
     "%d-%b-%Y %H:%M:%S%.f",
-    "%m/%d/%Y %I:%M:%S%.f %p",
     // Spreadsheets, without seconds.
     "%d.%m.%Y %H:%M",
     "%Y/%m/%d %H:%M",
-    "%m/%d/%Y %I:%M %p",
     // syslog, with a year between.
     "%b %d %Y %H:%M:%S%.f",
 ];
@@ -331,6 +353,7 @@ mod tests {
             "03.03.2025 10:00",
             "2025/03/03 10:00",
             "3/3/2025 10:00 AM",
+            "3/3/2025 10:00:00.0am",
             "Mar 3 2025 10:00:00",
             "03/Mar/2025 10:00:00",
             "03-Mar-2025 10:00:00.000",
@@ -343,6 +366,12 @@ mod tests {
         assert_eq!(seconds("04/03/2025 10:00"), None);
         assert_eq!(seconds("13/03/2025 10:00"), Some(s + 10.0 * 86_400.0));
         assert_eq!(seconds("03/13/25 10:00:00"), Some(s + 10.0 * 86_400.0));
+        assert_eq!(seconds("13/03/2025 1:00 PM"), Some(s + 10.0 * 86_400.0 + 3.0 * 3600.0));
+        assert_eq!(seconds("04/03/2025 12:00:00 AM"), seconds("2025-04-03 00:00:00"));
+        assert_eq!(seconds("04/03/2025 12:00:00 PM"), seconds("2025-04-03 12:00:00"));
+        for wrong in ["13/03/2025 13:00 PM", "13/03/2025 0:00 AM", "13/13/2025 1:00 AM", "PM"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
         assert_eq!(other_order(s + 86_400.0), seconds("2025-04-03 10:00"));
         assert_eq!(other_order(s + 10.0 * 86_400.0), None);
         assert_eq!(seconds("20250303100000.25"), Some(s + 0.25));
