@@ -113,6 +113,7 @@ def test_a_script_that_fails_is_recorded_and_says_so(tmp_path: Path) -> None:
     assert checked(out)["unexplained"] == 0
 
 
+@pytest.mark.full("captures")
 def test_a_script_whose_interpreter_the_guest_lacks_fails_loudly(tmp_path: Path) -> None:
     script, out = tmp_path / "script", tmp_path / "t.hwt"
     script.write_text("#!/usr/bin/ocaml\n")
@@ -124,6 +125,7 @@ def test_a_script_whose_interpreter_the_guest_lacks_fails_loudly(tmp_path: Path)
     assert not out.exists()
 
 
+@pytest.mark.full("captures")
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     out = tmp_path / "t.hwt"
     # Of a run that was killed; what other runs hold now stays.

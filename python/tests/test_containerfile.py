@@ -89,3 +89,15 @@ def test_its_commands_are_taken(halfwink: Halfwink):
     assert ran == ["halfwink capture --set-up"]
     told = halfwink("capture", "--help").out
     assert "--set-up" in told
+
+
+def test_actions_of_workflows_are_named_by_digest():
+    # A tag can be moved to other content.
+    used = [
+        line.split("uses:")[1].strip()
+        for workflow in sorted((ROOT / ".github/workflows").glob("*.yml"))
+        for line in workflow.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert used
+    assert [it for it in used if not re.search(r"@[0-9a-f]{40} # v\d", it)] == []

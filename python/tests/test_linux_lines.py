@@ -45,7 +45,9 @@ def _line(technique: str, latencies: tuple[int, ...]) -> str:
     return command.replace("INTERFACE", "eth0")
 
 
-@pytest.mark.parametrize("latencies", [SAPPHIRE_RAPIDS, SKYLAKE])
+@pytest.mark.parametrize(
+    "latencies", [SAPPHIRE_RAPIDS, pytest.param(SKYLAKE, marks=pytest.mark.full("guests"))]
+)
 def test_lines_for_idle_states_leave_those_of_the_technique(
     latencies: tuple[int, ...], tmp_path: Path
 ):

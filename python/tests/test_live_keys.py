@@ -268,6 +268,7 @@ def test_what_is_deleted_is_used_no_more_and_nothing_goes_in_the_clear(guest: Ke
     assert (found["esp_encrypted"], found["esp_decrypted"]) == (10, 5)
 
 
+@pytest.mark.full("guests")
 def test_an_expired_association_is_not_used(guest: KeysGuest):
     policies(guest)
     with live(guest) as router:
@@ -407,6 +408,7 @@ def daemons(guest: KeysGuest) -> Generator[None]:
         guest.run(f"ip -n rt address delete {ROUTER}/24 dev rt1")
 
 
+@pytest.mark.full("guests")
 def test_strongswan_agrees_on_keys_and_changes_them_in_the_middle_of_traffic(guest: KeysGuest):
     with live(guest) as router, daemons(guest):
         swanctl(guest, "rt", "--initiate --child nets")

@@ -121,14 +121,23 @@ class Played:
     rows: dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=sorted(PLAYED))
-def played(
-    request: pytest.FixtureRequest,
-    folder_of: Callable[[str], Path],
-    tmp_path_factory: pytest.TempPathFactory,
+@pytest.fixture(scope="module")
+def played_of(
+    folder_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Played]:
+    """Each family is played once, whatever the order of its tests."""
+    return cache(lambda family: play(family, folder_of, tmp_path_factory))
+
+
+@pytest.fixture(params=sorted(PLAYED))
+def played(request: pytest.FixtureRequest, played_of: Callable[[str], Played]) -> Played:
+    return played_of(request.param)
+
+
+def play(
+    family: str, folder_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Played:
     """One comparison of all languages that this machine can build: most of it is common to all."""
-    family = request.param
     built, folder = folder_of(family), tmp_path_factory.mktemp("played")
     makes = {language: make(built, language) for of, language in BUILT if of == family}
     for module in built.glob("*.wasm"):

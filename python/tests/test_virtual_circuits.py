@@ -41,6 +41,7 @@ def played(setting: VirtualSetting, **options: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full("circuits")
 @pytest.mark.qemu
 @guest
 def test_published_slots_twice_are_the_same_to_the_last_bit() -> None:

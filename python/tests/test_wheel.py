@@ -29,6 +29,9 @@ MADE_BY = ROOT / "tools/wheels.py"
 #: optimisation that brings what is published below 12 MB.
 LIMIT = 14_000_000
 
+#: A wheel is built for these, with all that it links.
+packages = pytest.mark.full("packages")
+
 
 @dataclass(frozen=True)
 class Installed:
@@ -132,6 +135,7 @@ def grown(installed: Installed) -> Any:
         assert done.returncode == 0, done.stderr
 
 
+@packages
 def test_one_line_gives_one_answer(installed: Installed) -> None:
     words = ("compare", "nginx", "--technique", "idle-gate,tap", "-n", "3000000")
     begun = time.monotonic()
@@ -146,11 +150,13 @@ def test_one_line_gives_one_answer(installed: Installed) -> None:
     assert {"idle-gate", "tap"} <= set(names)
 
 
+@packages
 def test_lists_are_those_of_the_clone(installed: Installed, halfwink: Halfwink) -> None:
     for what in ("techniques", "machines", "studies", "targets", "mutants", "networks"):
         assert installed.json("list", what) == halfwink("list", what, "--json").json(), what
 
 
+@packages
 def test_doctor_says_what_pip_adds(installed: Installed, grown: Any) -> None:
     def found() -> dict[str, dict[str, Any]]:
         findings = installed.rows("findings", "doctor")
@@ -179,6 +185,7 @@ def test_doctor_says_what_pip_adds(installed: Installed, grown: Any) -> None:
     assert "capture: sources" not in found()
 
 
+@packages
 def test_other_recordings_come_with_another_wheel(installed: Installed, grown: Any) -> None:
     line = "the recording `redis` is not installed; run: pip install halfwink-workloads"
     for words in (["compare", "nginx+redis"], ["sample", "redis"]):
@@ -197,6 +204,7 @@ def test_other_recordings_come_with_another_wheel(installed: Installed, grown: A
     assert done.returncode == 0, done.stderr
 
 
+@packages
 def test_a_small_area_is_reproduced(installed: Installed) -> None:
     targets = installed.rows("targets", "reproduce", "switching")
     verdicts = {target["verdict"] for target in targets}
@@ -204,12 +212,14 @@ def test_a_small_area_is_reproduced(installed: Installed) -> None:
     assert all(target["id"] and target["area"] == "switching" for target in targets)
 
 
+@packages
 def test_without_its_data_it_says_so(installed: Installed) -> None:
     done = installed.run("halfwink", "list", "machines", HALFWINK_HOME=str(installed.folder))
     assert done.returncode == 2
     assert "no machines, workloads, studies and targets in $HALFWINK_HOME" in done.stderr
 
 
+@packages
 def test_manual_pages_stand_beside_their_programs(installed: Installed, wheels: Path) -> None:
     page = installed.folder / "venv/share/man/man1/halfwink.1"
     assert page.read_bytes() == (ROOT / "docs/man/halfwink.1").read_bytes()
@@ -251,6 +261,7 @@ def test_notes_of_a_release_are_its_section_of_the_changes(tmp_path: Path) -> No
     assert notes(version).returncode == 1
 
 
+@packages
 @pytest.mark.parametrize(
     ("part", "crate", "own"),
     [("halfwink", "pyo3", "halfwink-py"), ("halfwink-live", "rustls", "halfwink-daemon")],
@@ -275,6 +286,7 @@ def test_a_wheel_names_the_crates_in_it(wheels: Path, part: str, crate: str, own
         assert set(one["dependsOn"]) <= references
 
 
+@packages
 def test_help_imports_no_data_frames(installed: Installed) -> None:
     done = installed.run("python", "-X", "importtime", "-m", "halfwink", "--help")
     assert done.returncode == 0
@@ -298,6 +310,7 @@ def test_the_short_help_of_commands_is_theirs() -> None:
     assert app["compare"].help == COMMANDS["compare"][1]
 
 
+@packages
 def test_wheels_are_small_and_their_tag_is_true(wheels: Path) -> None:
     (base,) = wheels.glob("halfwink-0*.whl")
     assert base.stat().st_size < LIMIT
@@ -316,6 +329,7 @@ def test_wheels_are_small_and_their_tag_is_true(wheels: Path) -> None:
         assert not any("/target/" in name or name.startswith("python/") for name in names)
 
 
+@packages
 def test_sources_hold_what_their_wheel_is_built_of(wheels: Path, tmp_path: Path) -> None:
     (archive,) = wheels.glob("*.tar.gz")
     # Not by tarfile: Debian 12's Python has no filters there, and later ones ask for one.
