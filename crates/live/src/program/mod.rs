@@ -16,4 +16,5 @@ pub mod interpreter;
 pub mod ledger;
 pub mod rapl;
 pub mod report;
+pub mod say;
 pub mod stand_in;

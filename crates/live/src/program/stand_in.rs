@@ -81,7 +81,7 @@ impl<N> Watch<N> {
     #[cold]
     fn taken(&mut self, fault: String) -> N {
         let StandIn { name, next, .. } = self.stand_in.take().expect("it has just failed");
-        eprintln!("halfwink: {}; {name} decides from now on", super::config::plain(&fault));
+        crate::say!("halfwink: {}; {name} decides from now on", super::config::plain(&fault));
         self.faults.policy_faults += 1;
         self.faults.policy_fault = Some(fault);
         next
