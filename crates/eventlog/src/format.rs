@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the format.
 pub const SCHEMA: u32 = 1;
 /// Value of `log` in the header of every log.
-const NAME: &str = "halfwink events";
+pub(crate) const NAME: &str = "halfwink events";
 
 /// Which events and actions a policy has: the folders of `halfwink-policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,8 +3,10 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use super::format::{NAME, SCHEMA};
 
 /// Longest part of a live program's log, and how many are kept.
 // assumption: a gibibyte is little for a disk and much for whoever reads; a router's policy that is
@@ -50,6 +52,26 @@ impl Parts {
             name.push(format!(".{number}"));
         }
         name.into()
+    }
+
+    /// Checks that a file that would be numbered away, and deleted one day, is an event log.
+    ///
+    /// # Errors
+    /// It holds something else, or cannot be read.
+    pub(crate) fn is_ours(&self) -> io::Result<()> {
+        // A link to a device or a pipe is written through.
+        if !fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() > 0) {
+            return Ok(());
+        }
+        let begin = format!("{{\"schema\":{SCHEMA},\"log\":\"{NAME}\"").into_bytes();
+        let mut start = Vec::new();
+        File::open(&self.path)?.take(begin.len() as u64).read_to_end(&mut start)?;
+        // A program that was killed may have written less.
+        if begin.starts_with(&start) {
+            return Ok(());
+        }
+        let why = "found a file that is no event log, expected one or a new name";
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, why))
     }
 
     /// Numbers the parts that there are, and begins a new one. What is no file, such as a pipe, is

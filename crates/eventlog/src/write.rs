@@ -67,7 +67,7 @@ impl Writer {
     /// If a file cannot be made or renamed.
     pub fn in_parts(parts: Parts, header: &Header) -> Result<Writer, LogError> {
         let file = parts.path().display().to_string();
-        match parts.next() {
+        match parts.is_ours().and_then(|()| parts.next()) {
             Ok(out) => Ok(Writer::begin(&file, Box::new(out), Some((parts, 0)), header)),
             Err(error) => Err(LogError { file, line: 0, message: error.to_string() }),
         }

@@ -102,13 +102,19 @@ fn a_log_is_bounded_and_what_is_left_is_read() {
 fn a_start_keeps_what_the_last_run_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
-    fs::write(&path, "of a run that was killed\n").unwrap();
+    let of_another = "notes\n";
+    fs::write(&path, of_another).unwrap();
+    let refused = Live::create::<Event, ()>(&path, &header("first"), 8, |_| {}).map(drop);
+    assert!(refused.unwrap_err().to_string().contains("no event log"));
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), parts(&path).len()), (of_another, 1));
+    let killed = "{\"schema\":1,\"log\":\"halfwi";
+    fs::write(&path, killed).unwrap();
     let (live, _tap) =
         Live::in_parts::<Event, ()>(Parts::new(&path, PART, 4), &header("first"), 8, |_| {})
             .unwrap();
     live.end().unwrap();
     let [before, now] = &parts(&path)[..] else { panic!("{:?}", parts(&path)) };
-    assert_eq!(fs::read_to_string(before).unwrap(), "of a run that was killed\n");
+    assert_eq!(fs::read_to_string(before).unwrap(), killed);
     assert!(fs::read_to_string(now).unwrap().starts_with("{\"schema\":1"));
     // One that is empty is none, and what is no file is written as it is.
     fs::write(&path, "").unwrap();
