@@ -346,6 +346,21 @@ def test_an_interface_goes_and_comes_back(bed: Bed):
     assert [port["gone"] for port in report["ports"]] == [0, 2]
 
 
+def test_links_that_flap_leave_no_frame_with_the_kernel(bed: Bed):
+    metrics = "127.0.0.1:9475"
+    with Live(bed, description(io="auto"), words=["--metrics", metrics]) as live:
+        for _ in range(8):
+            bed.router.shell("ip link set rt1 down")
+            wait_until(lambda: not up(bed, metrics, "rt1"))
+            bed.router.shell("ip link set rt1 up")
+            wait_until(lambda: up(bed, metrics, "rt1"))
+        assert " 0% packet loss" in wait_until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
+        said = live.said()
+        report = live.result()
+    assert [port["gone"] for port in report["ports"]] == [0, 8]
+    assert said.count("rt1: gone") == said.count("rt1: back by") == 8
+
+
 def test_an_interface_that_comes_back_without_native_xdp_is_opened_as_at_the_start(bed: Bed):
     metrics = "127.0.0.1:9475"
     with Live(bed, description(io="auto"), words=["--metrics", metrics]) as live:

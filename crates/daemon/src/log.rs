@@ -91,7 +91,7 @@ fn told(live: &Live) -> Told {
 
 /// Always printed: an operator who fills a disk does so while the program runs.
 fn say(text: &str) {
-    eprintln!("halfwink: {}", plain(text));
+    halfwink_live::say!("halfwink: {}", plain(text));
 }
 
 fn failed(error: LogError) -> Error {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use halfwink_engine::Input;
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::config::{exposed, plain, read_as, Read};
 use halfwink_live::program::ledger::{self, Account, Balance};
@@ -82,6 +83,8 @@ pub struct Modelled {
 /// A description with what it names.
 struct Described {
     config: live::Config,
+    /// Text of the description, for errors found later.
+    input: Input,
     model: Model,
     policy: Deciding<ScalingPolicy, live::Next>,
     /// Header from which the same policy can be made again.
@@ -92,7 +95,7 @@ struct Described {
 fn read(path: &Path) -> Result<Read<live::Config>, Error> {
     let read = read_as(path, live::Config::parse).map_err(Error::input)?;
     let line = exposed(path).filter(|_| read.config.app.has_keys());
-    line.iter().for_each(|line| eprintln!("halfwink: {}", plain(line)));
+    line.iter().for_each(|line| halfwink_live::say!("halfwink: {}", plain(line)));
     Ok(read)
 }
 
@@ -119,7 +122,7 @@ fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
         made(live::DEFAULT_POLICY).map(|(_, next)| next).map_err(at_policy)
     })?;
     let policy = Deciding { policy, stand_in };
-    Ok(Described { config, model, policy, header })
+    Ok(Described { config, input, model, policy, header })
 }
 
 /// Checks a description without touching an interface.
@@ -127,7 +130,8 @@ fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
 /// # Errors
 /// The file, the line and what was expected.
 pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
-    described(library.as_ref().map_err(Clone::clone)?, path).map(drop)
+    let Described { config, input, .. } = described(library.as_ref().map_err(Clone::clone)?, path)?;
+    config.verify().map_err(|(key, why)| Error::at(&input, key, why))
 }
 
 impl Router {
@@ -138,7 +142,7 @@ impl Router {
     /// The description is wrong, or the machine does not allow it.
     pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Router, Error> {
         let library = library.as_ref().map_err(Clone::clone)?;
-        let Described { config, model, policy, header } = described(library, path)?;
+        let Described { config, model, policy, header, .. } = described(library, path)?;
         let set = shown(&values(&config.set));
         let (log, tap) = Log::begin(log, &header)?;
         let started = live::Router::start(config, policy, tap).map_err(Error::Run)?;

@@ -1,6 +1,7 @@
 //! From arguments to exit status: what all binaries do alike.
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -80,7 +81,7 @@ pub fn main(options: &Options, kind: &Kind) -> ExitCode {
     match work(options, kind) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("{}: {error}", name());
+            halfwink_live::say!("{}: {error}", name());
             ExitCode::from(if matches!(error, Error::Input(_)) { 2 } else { 1 })
         }
     }
@@ -90,7 +91,7 @@ pub fn main(options: &Options, kind: &Kind) -> ExitCode {
 fn work(options: &Options, kind: &Kind) -> Result<u8, Error> {
     let say = |text: &str| {
         if !options.quiet {
-            eprintln!("{}: {text}", name());
+            halfwink_live::say!("{}: {text}", name());
         }
     };
     let library = root(options.library.as_deref()).map(Descriptions::new);
@@ -98,6 +99,9 @@ fn work(options: &Options, kind: &Kind) -> Result<u8, Error> {
         (kind.check)(&library, &options.config)?;
         say(&format!("{}: well", options.config.display()));
         return Ok(0);
+    }
+    if let Some(path) = options.report.as_deref().filter(|path| path.as_os_str() != "-") {
+        can_be_written(path)?;
     }
     // Before anything is opened: a signal that comes early is kept for later.
     let (signals, more) = signals()?;
@@ -133,13 +137,17 @@ fn work(options: &Options, kind: &Kind) -> Result<u8, Error> {
         say(&format!("not measured: {why}"));
     }
     if let Some(why) = report["ledger"]["imbalance"].as_str() {
-        eprintln!("{}: {why}", name());
+        halfwink_live::say!("{}: {why}", name());
     }
     if let Some(dropped) = report["log_dropped"].as_u64().filter(|&dropped| dropped > 0) {
-        eprintln!(
+        halfwink_live::say!(
             "{}: the log lacks {dropped} lines: its file could not be written, or too slowly",
             name()
         );
+    }
+    let access = &report["access_log"];
+    if let Some(dropped) = access["dropped"].as_u64().filter(|&dropped| dropped > 0) {
+        halfwink_live::say!("{}: the access log lacks {dropped} lines", name());
     }
     let status = program.status();
     if !alive && status.is_none() {
@@ -148,11 +156,27 @@ fn work(options: &Options, kind: &Kind) -> Result<u8, Error> {
     stopped.map(|()| status.unwrap_or(0))
 }
 
+/// Checks before the run that its report will have a place.
+fn can_be_written(path: &Path) -> Result<(), Error> {
+    let wrong = |why: &str| Err(Error::Input(format!("--report {}: {why}", path.display())));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() {
+        return wrong("found a folder, expected a file");
+    }
+    if folder.is_some_and(|folder| !folder.is_dir()) {
+        return wrong("expected a folder that is there");
+    }
+    Ok(())
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let written = if path.as_os_str() == "-" {
         std::io::stdout().write_all(text.as_bytes())
     } else {
-        std::fs::write(path, text)
+        // A FIFO without a reader is an error at once: nothing else here waits for others.
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK);
+        options.open(path).and_then(|mut file| file.write_all(text.as_bytes()))
     };
     written.map_err(|e| Error::Run(format!("{}: {e}", path.display())))
 }
@@ -223,14 +247,17 @@ fn reload(program: &dyn Program, path: &Path) -> String {
     let now = match program.reload(path) {
         // Files that it names, routes and certificates, are read all the same.
         Ok(changes) if changes.is_empty() => {
-            format!("read {} again: no value has changed", path.display())
+            format!(
+                "read {} and the files that it names again: no value has changed",
+                path.display()
+            )
         }
         Ok(changes) => {
             format!("read {} again: {} changed", path.display(), plain(&changes.join(", ")))
         }
         Err(error) => format!("{error}; all stays as it was"),
     };
-    eprintln!("{}: {now}", name());
+    halfwink_live::say!("{}: {now}", name());
     now
 }
 
@@ -241,7 +268,7 @@ fn reopen(program: &dyn Program) {
         Ok(None) => "SIGUSR1 changes nothing without an access log; SIGHUP reloads".to_owned(),
         Err(error) => format!("{error}; lines go to the old file"),
     };
-    eprintln!("{}: {said}", name());
+    halfwink_live::say!("{}: {said}", name());
 }
 
 /// Writes the report up to now. The result is always printed, since the sender of SIGUSR2 waits for
@@ -254,7 +281,7 @@ fn report_now(program: &dyn Program, path: Option<&Path>) {
             Err(error) => format!("report not written: {error}"),
         },
     };
-    eprintln!("{}: {said}", name());
+    halfwink_live::say!("{}: {said}", name());
 }
 
 /// The folder that holds `machines`: as said, or the first above the program that does.

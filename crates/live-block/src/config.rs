@@ -157,7 +157,8 @@ pub const FIXED: [&str; 15] = [
     "pin",
 ];
 
-type Wrong = (&'static str, String);
+/// A key, the value found, and what was expected.
+pub type Wrong = (&'static str, String);
 
 impl Config {
     /// Parses a description whose paths start at `folder`.
@@ -232,6 +233,13 @@ impl Config {
         if let Some(other) = given.next() {
             return Err((other, format!("expected no `{front}` beside it")));
         }
+        let sockets = [("unix", &self.unix), ("vhost", &self.vhost)];
+        // Linux would invent a name that no rights of a folder guard.
+        let empty =
+            |path: &Option<PathBuf>| path.as_ref().is_some_and(|it| it.as_os_str().is_empty());
+        if let Some((key, _)) = sockets.into_iter().find(|(_, path)| empty(path)) {
+            return Err((key, "found an empty path, expected that of a socket".to_owned()));
+        }
         let is_net = matches!(front, "unix" | "tcp");
         // A key without effect is an error: the device would differ from what its owner reads.
         for (key, is_given, has_use) in [
@@ -257,6 +265,25 @@ impl Config {
     #[must_use]
     pub fn most_connections(&self) -> u64 {
         self.connections.unwrap_or(1000)
+    }
+
+    /// Checks that the file that holds the bytes can be opened, and that folders of sockets exist.
+    ///
+    /// # Errors
+    /// The key, and why not.
+    pub fn verify(&self) -> Result<(), Wrong> {
+        let sockets = [("unix", &self.unix), ("vhost", &self.vhost)];
+        for (key, path) in sockets.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)))
+        {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let found = folder.display();
+                return Err((key, format!("found no folder {found}, expected one that is there")));
+            }
+        }
+        let Some(path) = &self.file else { return Ok(()) };
+        let size = File::size(path, self.read_only);
+        size.map(drop).map_err(|e| ("file", format!("{}: {e}", path.display())))
     }
 
     /// Opens what holds the bytes.

@@ -170,7 +170,7 @@ impl Guests {
             loop {
                 let served = own.serve(&path);
                 if let Err(why) = served {
-                    eprintln!("halfwink: {why}");
+                    halfwink_live::say!("halfwink: {why}");
                     // The next virtual machine may do better; a socket that cannot be made never
                     // will.
                     if !path.exists() {

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -171,7 +171,8 @@ pub struct Server {
     shared: Arc<Shared>,
     crew: Crew,
     address: String,
-    path: Option<PathBuf>,
+    /// Path of the socket, and which file it was when it was bound.
+    path: Option<(PathBuf, (u64, u64))>,
 }
 
 impl Server {
@@ -210,7 +211,7 @@ impl Server {
             begun: [earliest, Instant::now()],
         });
         let path = match &listener {
-            Listener::Unix(_, path) => Some(path.clone()),
+            Listener::Unix(_, path) => identity(path).ok().map(|bound| (path.clone(), bound)),
             Listener::Tcp(_) => None,
         };
         let server = Server { shared: Arc::clone(&shared), crew: Crew::default(), address, path };
@@ -275,8 +276,11 @@ impl Server {
             return Ok(());
         }
         shared.control.end_log();
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
+        if let Some((path, bound)) = &self.path {
+            // Another server may have put its own there since.
+            if identity(path).is_ok_and(|found| found == *bound) {
+                let _ = fs::remove_file(path);
+            }
         }
         // Writes without FUA are answered before they are on stable storage.
         let flushed = shared.backend.flush();
@@ -304,6 +308,11 @@ fn mailboxes(count: usize) -> Vec<Boxes> {
         }
     }
     all
+}
+
+/// Returns the device and the number of the file that a path names, itself if it is a link.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 fn listen(at: &Listen) -> Result<(Listener, String), String> {

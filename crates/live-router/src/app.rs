@@ -257,7 +257,7 @@ impl Ipsec {
                 keeper.numbers(&folder, direction, (spi, esn), key)
             };
             let (settings, lines) = table.settings(&self.tunnel, &mut numbering);
-            lines.iter().for_each(|line| eprintln!("halfwink: {}", plain(line)));
+            lines.iter().for_each(|line| halfwink_live::say!("halfwink: {}", plain(line)));
             return Ok(settings);
         }
         let all = |given: &[Association], way| -> Result<Vec<_>, String> {

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use halfwink_dataplane::{routes, AppSettings, PortSettings, Settings, StaticNeighbour};
+use halfwink_dataplane::{
+    routes, AppSettings, PortSettings, Route, Settings, Shared, StaticNeighbour,
+};
 use halfwink_engine::{Input, InputError};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -202,6 +204,20 @@ impl Config {
             if self.port[..n].iter().any(|other| other.interface == port.interface) {
                 return wrong("port", &port.interface, "each interface once");
             }
+            // IFNAMSIZ, with the zero behind the name.
+            if !(1..16).contains(&port.interface.len()) {
+                return wrong("port", &port.interface, "an interface's name of 1 to 15 bytes");
+            }
+            for (k, network) in port.addresses.iter().enumerate() {
+                let address = network.addr();
+                if address.is_loopback() || address.is_multicast() || address.is_unspecified() {
+                    return wrong("port", &network, "an address that a host may have");
+                }
+                let others = self.port[..n].iter().flat_map(|other| &other.addresses);
+                if others.chain(&port.addresses[..k]).any(|other| other.addr() == address) {
+                    return wrong("port", &address, "each address once");
+                }
+            }
         }
         for neighbour in &self.neighbour {
             if mac(&neighbour.mac).is_none() {
@@ -282,6 +298,30 @@ impl Config {
         })
     }
 
+    /// Checks addresses and routes as a router would take them, whatever its interfaces are.
+    ///
+    /// # Errors
+    /// The key, and what is wrong.
+    pub fn verify(&self) -> Result<(), (&'static str, String)> {
+        let of_port = |port: &Port| PortSettings {
+            name: port.interface.clone(),
+            addresses: port.addresses.clone(),
+            ..PortSettings::default()
+        };
+        let ports: Vec<PortSettings> = self.port.iter().map(of_port).collect();
+        let routes = self.read_routes(&ports).map_err(|why| ("routes", why))?;
+        let key = if self.routes.is_some() { "routes" } else { "port" };
+        let settings = Settings { ports, routes, ..Settings::default() };
+        Shared::new(settings).map(drop).map_err(|why| (key, why.to_string()))
+    }
+
+    fn read_routes(&self, ports: &[PortSettings]) -> Result<Vec<Route>, String> {
+        let Some(path) = &self.routes else { return Ok(Vec::new()) };
+        let name = path.display();
+        let text = halfwink_inputs::read_string(path, MOST_ROUTES).map_err(|e| e.to_string())?;
+        routes::parse(&text, ports).map_err(|e| format!("{name}: {e}"))
+    }
+
     /// Settings of the dataplane, with what the kernel says of the interfaces, and with numbers of
     /// associations as they were kept.
     ///
@@ -305,15 +345,7 @@ impl Config {
                 addresses: port.addresses.clone(),
             })
             .collect();
-        let routes = match &self.routes {
-            None => Vec::new(),
-            Some(path) => {
-                let name = path.display();
-                let text =
-                    halfwink_inputs::read_string(path, MOST_ROUTES).map_err(|e| e.to_string())?;
-                routes::parse(&text, &ports).map_err(|e| format!("{name}: {e}"))?
-            }
-        };
+        let routes = self.read_routes(&ports)?;
         let neighbours = self
             .neighbour
             .iter()

@@ -110,7 +110,7 @@ impl Loader {
             Ok(())
         });
         if let Err(why) = result {
-            eprintln!("halfwink: {why}; the associations stay as they are");
+            halfwink_live::say!("halfwink: {why}; the associations stay as they are");
         }
     }
 

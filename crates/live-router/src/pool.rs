@@ -16,12 +16,18 @@ use xdp::{Packet, Umem};
 pub const HEAD_ROOM: usize = 128;
 /// Longest IP packet of a port, in bytes.
 pub const MTU: u16 = 1500;
+/// Size of a chunk, in bytes.
+const CHUNK: usize = 2048;
 /// Longest frame that a chunk takes as it comes, in bytes.
 pub const LONGEST: usize = 1600;
 
 /// All chunks. They live as long as the last socket or slot that names them.
 #[derive(Clone)]
-pub struct Pool(Arc<Mutex<Umem>>);
+pub struct Pool {
+    umem: Arc<Mutex<Umem>>,
+    /// Address of the first chunk.
+    base: usize,
+}
 
 /// A chunk with a frame. It must go back to its pool ([`Pool::free`]); one that is merely dropped
 /// is lost until the pool goes, which is safe.
@@ -48,13 +54,25 @@ impl Pool {
             ..UmemCfgBuilder::default()
         };
         let config = config.build().map_err(|e| std::io::Error::other(format!("{e:?}")))?;
-        Ok(Pool(Arc::new(Mutex::new(Umem::map(config)?))))
+        let mut umem = Umem::map(config)?;
+        let mut base = 0;
+        // SAFETY: the packet goes back at once.
+        if let Some(first) = unsafe { umem.alloc() } {
+            base = first.as_ptr() as usize / CHUNK * CHUNK;
+            umem.free_packet(first);
+        }
+        Ok(Pool { umem: Arc::new(Mutex::new(umem)), base })
     }
 
     /// The memory itself, for rings.
     pub(super) fn umem(&self) -> MutexGuard<'_, Umem> {
         // A thread that panicked held no chunk half given back.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.umem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of a slot's chunk.
+    pub(super) fn number(&self, slot: &Slot) -> usize {
+        (slot.packet.as_ptr() as usize - self.base) / CHUNK
     }
 
     /// Returns the number of free chunks.
@@ -87,6 +105,15 @@ impl Slot {
     /// Wraps a packet that an AF_XDP ring received.
     pub(super) fn received(packet: Packet) -> Slot {
         Slot { packet, head: HEAD_ROOM }
+    }
+
+    /// Names the chunk a second time, for when it comes back from no ring.
+    ///
+    /// # Safety
+    /// Only one of both may be used, and the other must not go back to the pool.
+    pub(super) unsafe fn named_twice(&self) -> Slot {
+        // SAFETY: a packet is a pointer and numbers, and has nothing to drop.
+        Slot { packet: unsafe { std::ptr::read(&raw const self.packet) }, head: HEAD_ROOM }
     }
 
     /// Unwraps the packet for an AF_XDP ring.

@@ -26,6 +26,16 @@ struct Lanes {
     halves: Vec<Half>,
     /// Number of lanes in use, from the first: an interface may come back with fewer queues.
     open: AtomicUsize,
+    /// Chunks of halves that have ended.
+    ended: Mutex<Vec<Slot>>,
+}
+
+impl Lanes {
+    fn end(&self, half: &mut Option<Box<dyn Transmit>>) {
+        if let Some(sender) = half.take() {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(sender.close());
+        }
+    }
 }
 
 /// Sending halves, by port and lane.
@@ -49,14 +59,17 @@ impl Senders {
         let gone = half.as_mut().is_some_and(|sender| sender.send(pool, slots).is_err());
         // The thread that receives finds no sender here, and closes the port.
         if gone {
-            *half = None;
+            lanes.end(&mut half);
         }
     }
 
-    fn close(&self, port: usize) {
-        for half in &self.0[port].halves {
-            *half.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Ends the halves of a port; returns the chunks that they had.
+    fn close(&self, port: usize) -> Vec<Slot> {
+        let lanes = &self.0[port];
+        for half in &lanes.halves {
+            lanes.end(&mut half.lock().unwrap_or_else(PoisonError::into_inner));
         }
+        std::mem::take(&mut lanes.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Opens as many lanes of a closed port as there are halves: at least one, and at most as many
@@ -105,6 +118,8 @@ struct Port {
     receivers: Vec<Box<dyn Receive>>,
     keep: Option<Box<dyn std::any::Any + Send>>,
     retry: Option<Instant>,
+    /// Chunks that the kernel had when the port was closed.
+    ended: Vec<Slot>,
     /// Lost and too long at sockets that are closed.
     lost_before: (u64, u64),
     seen: PortSeen,
@@ -142,7 +157,7 @@ impl Ports {
             let opened = port::open(name, *io, *queues, pool)?;
             let (receivers, senders): (Vec<_>, Vec<_>) =
                 opened.lanes.into_iter().map(|l| (l.receiver, Mutex::new(Some(l.sender)))).unzip();
-            let open = AtomicUsize::new(receivers.len());
+            let (open, ended) = (AtomicUsize::new(receivers.len()), Mutex::default());
             let seen = PortSeen {
                 interface: name.clone(),
                 io: opened.io,
@@ -153,7 +168,7 @@ impl Ports {
                 too_long: 0,
                 gone: 0,
             };
-            halves.push(Lanes { halves: senders, open });
+            halves.push(Lanes { halves: senders, open, ended });
             ports.push(Port {
                 name: name.clone(),
                 // Not what was opened: the interface may come back without native XDP.
@@ -163,6 +178,7 @@ impl Ports {
                 receivers,
                 keep: opened.keep,
                 retry: None,
+                ended: Vec::new(),
                 lost_before: (0, 0),
                 seen,
                 _claim: claim,
@@ -257,7 +273,7 @@ impl Ports {
         } else {
             String::new()
         };
-        eprintln!("halfwink: {name}: MTU changed from {before} to {now} bytes{more}");
+        halfwink_live::say!("halfwink: {name}: MTU changed from {before} to {now} bytes{more}");
         port.interface = found;
         true
     }
@@ -269,12 +285,16 @@ impl Ports {
             return;
         }
         port.lost_before = port.lost();
-        self.senders.close(n);
-        port.receivers.clear();
+        port.ended.extend(self.senders.close(n));
+        port.ended.extend(port.receivers.drain(..).flat_map(|receiver| receiver.close()));
         port.keep = None;
         port.retry = Some(Instant::now());
         port.seen.up = false;
         port.seen.gone += 1;
+        halfwink_live::say!(
+            "halfwink: {}: gone; forwards nothing until it is back",
+            plain(&port.name)
+        );
     }
 
     fn reopen(&mut self, n: usize) -> bool {
@@ -284,16 +304,20 @@ impl Ports {
         }
         // Whoever took it down brings it up again; this is not ours to do.
         let there = Interface::find(&port.name).is_ok_and(|i| i.up);
+        if there {
+            // Its sockets are closed: nothing writes there any more.
+            self.pool.free(&mut port.ended);
+        }
         let opened = there.then(|| port::open(&port.name, port.wanted, port.queues, &self.pool));
         let Some(Ok(opened)) = opened else {
             port.retry = Some(Instant::now() + AGAIN);
             return false;
         };
         port.retry = None;
-        if opened.io != port.seen.io {
-            let (name, now, before) = (plain(&port.name), opened.io.name(), port.seen.io.name());
-            eprintln!("halfwink: {name}: back by {now}, no longer by {before}");
-        }
+        let (name, now, before) = (plain(&port.name), opened.io.name(), port.seen.io.name());
+        let no_longer =
+            if now == before { String::new() } else { format!(", no longer by {before}") };
+        halfwink_live::say!("halfwink: {name}: back by {now}{no_longer}");
         port.seen.io = opened.io;
         port.interface = opened.interface;
         port.keep = opened.keep;
@@ -323,8 +347,8 @@ mod tests {
     #[test]
     fn workers_share_the_lanes_that_an_interface_comes_back_with() {
         let pool = Pool::new(64).unwrap();
-        let lanes =
-            Lanes { halves: (0..4).map(|_| Mutex::new(None)).collect(), open: AtomicUsize::new(4) };
+        let (halves, open) = ((0..4).map(|_| Mutex::new(None)).collect(), AtomicUsize::new(4));
+        let lanes = Lanes { halves, open, ended: Mutex::default() };
         let senders = Senders(Arc::new(vec![lanes]));
         for queues in [4, 1, 3] {
             let counts: Vec<Arc<AtomicUsize>> = (0..queues).map(|_| Arc::default()).collect();

@@ -153,8 +153,12 @@ impl UserSpace {
         let cpu = (!cpus.is_empty()).then(|| cpus[usize::from(number) % cpus.len()]);
         let body = move || {
             if let Some(cpu) = cpu {
-                // A CPU that is not allowed: the thread runs where it may.
-                let _ = CpuSet::one(cpu).pin();
+                if CpuSet::one(cpu).pin().is_err() {
+                    halfwink_live::say!(
+                        "halfwink: cpus: found {cpu}, which this process may not use; its threads \
+                         run where they may"
+                    );
+                }
             }
             // Sleeps end when they should, not up to 50 us later.
             // SAFETY: plain numbers.

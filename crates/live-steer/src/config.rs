@@ -356,6 +356,9 @@ impl Config {
     /// The machine's line in the text that it was read from, and why its power state is not known.
     pub fn verify(&self, input: &Input) -> Result<(), InputError> {
         let at = |key: &str, why: &dyn std::fmt::Display| input.error_at_key(key, &why.to_string());
+        if let Some(tls) = &self.tls {
+            crate::tls::acceptor(tls).map_err(|why| at("tls", &why))?;
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| at("machines", &e))?;
         self.ways().try_for_each(|(key, power)| {

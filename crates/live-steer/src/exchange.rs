@@ -263,7 +263,11 @@ impl Lane {
             if made.is_err() && asleep && !self.shared.dispatch.is_lost(side) {
                 continue;
             }
+            let was_lost = self.shared.dispatch.is_lost(side);
             let lost = self.shared.dispatch.connected(side, false);
+            if lost && !was_lost {
+                self.shared.say(side, "lost: connections to it fail");
+            }
             return Err(if lost { Unmade::Lost } else { Unmade::Failed });
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use halfwink_live::program::config::plain;
+use halfwink_live::program::say::Limited;
 use halfwink_policy::steering::Side;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
@@ -44,8 +45,7 @@ pub struct Shared {
     pub counts: [AtomicU64; Outcome::ALL.len()],
     /// Responses by class of their status.
     pub classes: [AtomicU64; 6],
-    /// Lines that have been said.
-    said: AtomicU64,
+    said: Limited,
     /// Time at which the lack of descriptors was last reported.
     short: Mutex<Option<Instant>>,
 }
@@ -149,7 +149,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             counts: [const { AtomicU64::new(0) }; Outcome::ALL.len()],
             classes: [const { AtomicU64::new(0) }; 6],
-            said: AtomicU64::new(0),
+            said: Limited::default(),
             short: Mutex::default(),
         }
     }
@@ -243,10 +243,8 @@ impl Shared {
         }
     }
 
-    /// Says something for people; not for ever, if it goes on and on.
+    /// Says something for people; not each time, if it goes on and on.
     pub fn warn(&self, what: &str) {
-        if self.said.fetch_add(1, Ordering::Relaxed) < 1000 {
-            eprintln!("halfwink: {}", plain(what));
-        }
+        self.said.line(&plain(what));
     }
 }

@@ -36,20 +36,23 @@ pub fn listen(
     let runtime = runtime()?;
     let _inside = runtime.enter();
     let mut address = address;
+    // Listeners that share an address would share it with another proxy too: refused, as alone.
+    drop(bound(address, false)?.listen(1)?);
     let mut all = Vec::new();
     for _ in 0..threads {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        socket.set_reuseaddr(true)?;
-        // Alone, an address that is taken should be refused.
-        if threads > 1 {
-            socket.set_reuseport(true)?;
-        }
-        socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?.into_std()?;
+        let listener = bound(address, threads > 1)?.listen(BACKLOG)?.into_std()?;
         address = listener.local_addr()?;
         all.push(listener);
     }
     Ok((all, address))
+}
+
+fn bound(address: SocketAddr, is_shared: bool) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(is_shared)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 fn runtime() -> io::Result<Runtime> {

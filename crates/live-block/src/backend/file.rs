@@ -44,15 +44,31 @@ impl File {
     /// # Errors
     /// The system's, it is empty, or another server has it open.
     pub fn open(path: &Path, read_only: bool) -> io::Result<File> {
-        let mut file = OpenOptions::new().read(true).write(!read_only).open(path)?;
+        let (file, size) = File::find(path, read_only)?;
         lock(&file, read_only)?;
+        Ok(File { file, size, rings: None, fell_back: None })
+    }
+
+    /// Returns the size of one that could be opened, in bytes.
+    ///
+    /// # Errors
+    /// As [`File::open`], but for another server.
+    pub fn size(path: &Path, read_only: bool) -> io::Result<u64> {
+        File::find(path, read_only).map(|(_, size)| size)
+    }
+
+    fn find(path: &Path, read_only: bool) -> io::Result<(fs::File, u64)> {
+        let mut file = OpenOptions::new().read(true).write(!read_only).open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         // A block device's length is where its end is.
         let size = file.seek(SeekFrom::End(0))?;
         if size == 0 {
             let why = "it is empty; make it as large as the device is to be";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        Ok(File { file, size, rings: None, fell_back: None })
+        Ok((file, size))
     }
 
     /// Opens one, to be read and written that way; `direct`: past the page cache, where the file

@@ -82,7 +82,7 @@ impl Keeper {
             let stays = used.contains(&&kept.numbers);
             if !stays {
                 if let Err(why) = kept.end() {
-                    eprintln!("halfwink: {why}");
+                    halfwink_live::say!("halfwink: {why}");
                 }
             }
             stays
@@ -104,7 +104,7 @@ impl Keeper {
         }
         for kept in &mut *locked(&self.shared.kept) {
             if let Err(why) = kept.end() {
-                eprintln!("halfwink: {why}");
+                halfwink_live::say!("halfwink: {why}");
             }
         }
     }
@@ -142,7 +142,7 @@ impl Shared {
             for kept in &mut *locked(&self.kept) {
                 next = [next, kept.care(now)].into_iter().flatten().min();
                 problem = problem.or_else(|| kept.problem().map(str::to_owned));
-                kept.news.drain(..).for_each(|line| eprintln!("halfwink: {line}"));
+                kept.news.drain(..).for_each(|line| halfwink_live::say!("halfwink: {line}"));
             }
             *locked(&self.problem) = problem;
             match next {

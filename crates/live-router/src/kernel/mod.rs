@@ -194,7 +194,7 @@ fn open(config: &Config, cpus: &[u32]) -> Result<(Box<dyn Table>, Clocks), Strin
     match config.forward {
         Forward::Rps => by_rps(),
         Forward::Auto => by_xdp().or_else(|why| {
-            eprintln!("halfwink: {}; forwarding by RPS", plain(&why));
+            halfwink_live::say!("halfwink: {}; forwarding by RPS", plain(&why));
             by_rps().map_err(|other| format!("{why}; {other}"))
         }),
         // User space has no table here.

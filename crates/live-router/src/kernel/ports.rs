@@ -142,8 +142,8 @@ impl Port {
         result.map_err(|e| explain(&self.name, &e))?;
         let name = plain(&self.name);
         match sends {
-            true if !is_new => eprintln!("halfwink: {name} takes frames from XDP again"),
-            false => eprintln!(
+            true if !is_new => halfwink_live::say!("halfwink: {name} takes frames from XDP again"),
+            false => halfwink_live::say!(
                 "halfwink: {name} takes no frames from XDP: the kernel's stack sends what goes \
                  there (a veth takes them where its peer has GRO: ethtool -K PEER gro on)"
             ),

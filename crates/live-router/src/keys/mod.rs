@@ -199,7 +199,7 @@ impl Follow {
             }
             Err(e) => {
                 if self.retry.is_none() {
-                    eprintln!("halfwink: {}", explain(&e));
+                    halfwink_live::say!("halfwink: {}", explain(&e));
                 }
                 self.retry = Some(now + RETRY);
                 false

@@ -69,6 +69,10 @@ pub trait Receive: Send {
     fn too_long(&self) -> u64 {
         0
     }
+
+    /// Ends it. Returns the chunks that it had, which may be used when all halves of the port have
+    /// ended.
+    fn close(self: Box<Self>) -> Vec<Slot>;
 }
 
 /// The sending half of a lane.
@@ -79,6 +83,11 @@ pub trait Transmit: Send {
     /// # Errors
     /// If the interface is gone.
     fn send(&mut self, pool: &Pool, slots: &mut VecDeque<Slot>) -> io::Result<()>;
+
+    /// Ends the half, as [`Receive::close`] does.
+    fn close(self: Box<Self>) -> Vec<Slot> {
+        Vec::new()
+    }
 }
 
 /// A lane that was opened.

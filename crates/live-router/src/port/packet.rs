@@ -92,6 +92,10 @@ impl Receive for Receiver {
     fn too_long(&self) -> u64 {
         self.too_long
     }
+
+    fn close(self: Box<Self>) -> Vec<Slot> {
+        self.spare
+    }
 }
 
 impl Receiver {

@@ -66,6 +66,10 @@ impl Receive for Receiver {
     fn lost(&mut self) -> u64 {
         0
     }
+
+    fn close(self: Box<Self>) -> Vec<Slot> {
+        self.spare
+    }
 }
 
 struct Sender {

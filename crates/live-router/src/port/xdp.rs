@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use xdp::nic::NicIndex;
 use xdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
-use xdp::{CompletionRing, RingConfigBuilder, RxRing, WakableFillRing, WakableTxRing};
+use xdp::{CompletionRing, RingConfigBuilder, RxRing, Umem, WakableFillRing, WakableTxRing};
 
 use super::{last, Interface, Io, Lane, Opened, Receive, Transmit};
 use crate::bpf::Redirect;
@@ -68,11 +68,11 @@ fn lane(interface: u32, queue: u32, pool: &Pool) -> io::Result<(Lane, Arc<XdpSoc
     let (Some(rx), Some(tx)) = (rings.rx_ring, rings.tx_ring) else {
         return Err(io::Error::other("no rings"));
     };
-    let mut receiver =
-        Receiver { rx, fill: rings.fill_ring, socket: socket.clone(), owed: RING as usize };
+    let (fill, owed, lent) = (rings.fill_ring, RING as usize, Lent::default());
+    let mut receiver = Receiver { rx, fill, socket: socket.clone(), owed, lent };
     receiver.refill(pool);
-    let sender =
-        Sender { tx, completion: rings.completion_ring, socket: socket.clone(), under_way: 0 };
+    let (completion, lent) = (rings.completion_ring, Lent::default());
+    let sender = Sender { tx, completion, socket: socket.clone(), under_way: 0, lent };
     Ok((Lane { receiver: Box::new(receiver), sender: Box::new(sender) }, socket))
 }
 
@@ -85,12 +85,62 @@ fn kernel(error: SocketError) -> io::Error {
     }
 }
 
+/// Chunks that the kernel has by a ring. When its socket is closed it returns none of them.
+#[derive(Default)]
+struct Lent {
+    /// Slots of these chunks, by the number of the chunk.
+    slots: Vec<Option<Slot>>,
+    /// Chunks on their way into a ring or out of it.
+    passing: Vec<Slot>,
+}
+
+impl Lent {
+    /// Names the chunks that `umem` gives away next, and leaves them there: rings take chunks from
+    /// its front, and put them back there, without a word.
+    fn pass(&mut self, umem: &mut Umem, most: usize) {
+        self.passing.clear();
+        // SAFETY: each goes back at once, in the order that keeps the front as it was; its other
+        // name is used only while the kernel has the chunk.
+        unsafe {
+            while self.passing.len() < most {
+                let Some(packet) = umem.alloc() else { break };
+                self.passing.push(Slot::received(packet));
+            }
+            for slot in self.passing.iter().rev() {
+                umem.free_packet(slot.named_twice().into_packet());
+            }
+        }
+    }
+
+    /// Notes that the kernel has the first of those that pass.
+    fn add(&mut self, pool: &Pool, count: usize) {
+        for slot in self.passing.drain(..count) {
+            let number = pool.number(&slot);
+            if number >= self.slots.len() {
+                self.slots.resize_with(number + 1, || None);
+            }
+            debug_assert!(self.slots[number].is_none(), "chunk {number} was lent already");
+            self.slots[number] = Some(slot);
+        }
+    }
+
+    fn remove(&mut self, pool: &Pool, slot: &Slot) {
+        let lent = self.slots.get_mut(pool.number(slot)).and_then(Option::take);
+        debug_assert!(lent.is_some(), "the kernel returned a chunk that it had not");
+    }
+
+    fn into_slots(self) -> Vec<Slot> {
+        self.slots.into_iter().flatten().collect()
+    }
+}
+
 struct Receiver {
     rx: RxRing,
     fill: WakableFillRing,
     socket: Arc<XdpSocket>,
     /// Chunks that the kernel should get.
     owed: usize,
+    lent: Lent,
 }
 
 impl Receiver {
@@ -100,9 +150,11 @@ impl Receiver {
             return;
         }
         let mut umem = pool.umem();
+        self.lent.pass(&mut umem, self.owed);
         // SAFETY: the pool outlives its chunks, see `Slot`.
-        let given = unsafe { self.fill.enqueue(&mut umem, self.owed, false) };
-        self.owed -= given.unwrap_or(0);
+        let given = unsafe { self.fill.enqueue(&mut umem, self.owed, false) }.unwrap_or(0);
+        self.lent.add(pool, given);
+        self.owed -= given;
     }
 }
 
@@ -113,9 +165,11 @@ impl Receive for Receiver {
         most: usize,
         into: &mut VecDeque<Slot>,
     ) -> io::Result<usize> {
-        let room = into.len() + most;
+        let before = into.len();
+        let room = before + most;
         // SAFETY: the pool outlives its chunks, see `Slot`.
         let found = unsafe { self.rx.recv(&pool.umem(), &mut Queue(into, room)) };
+        into.range(before..).for_each(|slot| self.lent.remove(pool, slot));
         self.owed += found;
         self.refill(pool);
         Ok(found)
@@ -128,6 +182,10 @@ impl Receive for Receiver {
     fn lost(&mut self) -> u64 {
         self.socket.statistics().map_or(0, |s| s.rx_dropped + s.rx_ring_full)
     }
+
+    fn close(self: Box<Self>) -> Vec<Slot> {
+        self.lent.into_slots()
+    }
 }
 
 struct Sender {
@@ -135,6 +193,7 @@ struct Sender {
     completion: CompletionRing,
     socket: Arc<XdpSocket>,
     under_way: usize,
+    lent: Lent,
 }
 
 impl Sender {
@@ -157,7 +216,13 @@ impl Sender {
     }
 
     fn collect(&mut self, pool: &Pool) {
-        self.under_way -= self.completion.dequeue(&mut pool.umem(), self.under_way);
+        let mut umem = pool.umem();
+        let back = self.completion.dequeue(&mut umem, self.under_way);
+        self.under_way -= back;
+        self.lent.pass(&mut umem, back);
+        while let Some(slot) = self.lent.passing.pop() {
+            self.lent.remove(pool, &slot);
+        }
     }
 }
 
@@ -168,9 +233,13 @@ impl Transmit for Sender {
             let most = (RING as usize - self.under_way).min(AT_ONCE).min(slots.len());
             if most > 0 {
                 let mut rest = slots.split_off(most);
+                self.lent.passing.clear();
+                // SAFETY: a slot that is sent is used no more by its first name.
+                self.lent.passing.extend(slots.iter().map(|slot| unsafe { slot.named_twice() }));
                 // SAFETY: the pool outlives its chunks, see `Slot`.
-                let sent = unsafe { self.tx.send(&mut Queue(slots, most), false) };
-                self.under_way += sent.unwrap_or(0);
+                let sent = unsafe { self.tx.send(&mut Queue(slots, most), false) }.unwrap_or(0);
+                self.lent.add(pool, sent);
+                self.under_way += sent;
                 slots.append(&mut rest);
             }
             let before = self.under_way;
@@ -184,5 +253,9 @@ impl Transmit for Sender {
             }
         }
         Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Vec<Slot> {
+        self.lent.into_slots()
     }
 }

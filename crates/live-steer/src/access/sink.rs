@@ -324,7 +324,7 @@ impl Writer {
             }
             _ => return,
         };
-        eprintln!("halfwink: {}", plain(&said));
+        halfwink_live::say!("halfwink: {}", plain(&said));
     }
 
     /// Takes another file. The rest of a line whose start is in the old one is dropped.

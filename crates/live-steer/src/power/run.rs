@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::FromRawFd;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,15 @@ use crate::health::Unwell;
 /// Bytes of a program's output that are read, at most.
 const MOST_OUTPUT: u64 = 64 << 10;
 
-/// A program that runs. Dropping it ends it, so that no query outlives the one who asked.
+/// A program that runs, and leads the group of all that it starts. Dropping it ends them, so that
+/// no query outlives the one who asked.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            let _ = self.0.kill();
+            // SAFETY: plain numbers. The group is the child's: it has not been waited for.
+            unsafe { libc::kill(-(self.0.id() as libc::pid_t), libc::SIGKILL) };
             let _ = self.0.wait();
         }
     }
@@ -70,7 +73,7 @@ pub async fn ask(words: &[String], patience: Duration) -> Result<String, Unwell>
 
 fn command(words: &[String]) -> Command {
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::null());
+    command.args(&words[1..]).stdin(Stdio::null()).process_group(0);
     command
 }
 
@@ -116,6 +119,20 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let done = runtime.block_on(ask(&words, Duration::from_millis(patience_ms)));
         done.map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn program_that_takes_too_long_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("held");
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        // It holds the write end until it ends: the reader then sees the end of the file.
+        let held = fifo.display();
+        let script = format!("(exec 3>{held}; sleep 600; true) & wait");
+        let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
+        assert_eq!(asked(&["sh", "-c", &script], 200).unwrap_err(), "sh: not done in time");
+        assert_eq!(reader.join().unwrap(), b"");
     }
 
     #[test]

@@ -36,7 +36,8 @@ fn policed(page: &mut Page, report: &BlockReport) {
     ] {
         requests.add(&[("kind", kind)], count);
     }
-    let mut moved = page.counter("halfwink_block_moved_bytes", "Bytes read and written");
+    let mut moved =
+        page.counter("halfwink_block_moved_bytes", "Bytes that were asked to be read and written");
     moved.add(&[("direction", "read")], asked.read_bytes);
     moved.add(&[("direction", "written")], asked.written_bytes);
     page.counter("halfwink_block_errors", "Replies with an error").add(&[], live.errors);

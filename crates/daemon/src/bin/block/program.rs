@@ -8,6 +8,7 @@ use halfwink_daemon::log::{Log, Told};
 use halfwink_daemon::modules::{self, InCharge};
 use halfwink_daemon::shown::json;
 use halfwink_daemon::{Error, Library, Program};
+use halfwink_engine::Input;
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::config::{changes, read_as, refuse, Read};
 use halfwink_live::program::rapl::{Measured, Meter};
@@ -75,6 +76,8 @@ pub(crate) struct Report {
 /// A description with what it names.
 struct Described {
     config: Config,
+    /// Text of the description, for errors found later.
+    input: Input,
     machine: Machine,
     policy: Decides,
     /// Header from which the same policy can be made again.
@@ -100,15 +103,18 @@ fn described(path: &Path) -> Result<Described, Error> {
     let (choice, (policy, header)) = made(&modules::from_here(&config.policy, path))?;
     let stand_in =
         modules::stand_in(&choice, DEFAULT_POLICY, || made(DEFAULT_POLICY).map(|(_, next)| next))?;
-    Ok(Described { config, machine, policy: Decides { policy, stand_in }, header })
+    let policy = Decides { policy, stand_in };
+    Ok(Described { config, input, machine, policy, header })
 }
 
-/// Checks a description without opening what holds the bytes.
+/// Checks a description, and that what holds the bytes is there. It is not held: another server may
+/// have it open.
 ///
 /// # Errors
 /// The file, the line and what was expected.
 pub(crate) fn check(_: &Library, path: &Path) -> Result<(), Error> {
-    described(path).map(drop)
+    let Described { config, input, .. } = described(path)?;
+    config.verify().map_err(|(key, why)| Error::at(&input, key, why))
 }
 
 impl Block {
@@ -118,7 +124,7 @@ impl Block {
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
     pub(crate) fn start(path: &Path, log: Option<&Path>) -> Result<(Block, Vec<String>), Error> {
-        let Described { config, machine, policy, header } = described(path)?;
+        let Described { config, machine, policy, header, .. } = described(path)?;
         if config.vhost.is_some() && log.is_some() {
             let why = "--log: a disk of virtual machines asks no policy";
             return Err(Error::Input(why.to_owned()));

@@ -227,7 +227,7 @@ impl Program for Circuits {
             drop(nodes.report(true));
         }
         // Always printed, since the sender of SIGUSR1 waits for it.
-        eprintln!("halfwink-circuits: counts from zero");
+        halfwink_live::say!("halfwink-circuits: counts from zero");
         true
     }
 }
