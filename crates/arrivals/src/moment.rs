@@ -128,8 +128,8 @@ impl When {
     }
 }
 
-/// Reads a time in any spelling, in seconds; none of a date whose day and month may be swapped. With
-/// a clock of 12 hours the month comes first, since most who write one put it there.
+/// Reads a time in any spelling, in seconds; none of a date whose day and month may be swapped.
+/// With a clock of 12 hours the month comes first, since most who write one put it there.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     let when = When::parse(text)?;
     let is_known = !matches!(when, When::Slashed { order: Order::Either, .. });

@@ -12,19 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TypeAlias, TypeGuard
 from weakref import WeakKeyDictionary
 
 from halfwink import _core, inputs
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import CLASS
+from halfwink.policies.content import content_of, neighbours
 from halfwink.policies.policy import AnyPolicy, Policy, about, parameters_of
 
 #: Most bytes of a file with a policy, as of a module.
 MOST_BYTES = 1 << 20
-#: Types of values that are written the same in every process.
-WRITTEN = (int, float, str, bytes, tuple, list, dict, set, frozenset, type(None))
 
 #: A technique: its name, or a policy of the caller's own, also in a file.
 Technique: TypeAlias = "str | os.PathLike[str] | AnyPolicy | type[AnyPolicy]"
@@ -57,8 +56,28 @@ def named(technique: Technique) -> str:
     if isinstance(technique, type):
         return name
     values = vars(technique)
+    _check_made_anew(technique, policy)
     written = [f"{p.name}={values[p.name]!r}" for p in parameters_of(policy) if p.name in values]
     return f"{name}:{','.join(written)}" if written else name
+
+
+def _check_made_anew(technique: AnyPolicy, policy: type[AnyPolicy]) -> None:
+    """Checks that an object holds no more than its parameters: each run makes one of its own.
+
+    Raises:
+        HalfwinkError: the object has an attribute that a new one has not, which would be lost.
+    """
+    try:
+        fresh = vars(policy())
+    except Exception as error:
+        raise HalfwinkError(f"{policy.__name__}: {said(error, _file_of(policy))}") from error
+    known = {parameter.name for parameter in parameters_of(policy)}
+    for name, value in vars(technique).items():
+        if name not in known and (name not in fresh or repr(fresh[name]) != repr(value)):
+            raise HalfwinkError(
+                f"{policy.__name__}: attribute `{name}` would be lost, since each run makes an "
+                "object of its own; make it a Parameter"
+            )
 
 
 def texts(techniques: Technique | Iterable[Technique]) -> list[str]:
@@ -160,10 +179,11 @@ def find(name: str, digest: str) -> tuple[str, str, type[AnyPolicy]]:
         _compare(digest, found)
     else:
         text = inputs.read_text(name, MOST_BYTES)
-        found = _digest(text.encode())
+        beside = neighbours(Path(name).expanduser().resolve(), text)
+        found = _digest(text.encode() + b"".join(path.read_bytes() for path in beside))
         _compare(digest, found)
         with _running:
-            policy = _class_of(name, text, found)
+            policy = _class_of(name, text, found, {path.stem for path in beside})
     return found, about(policy), policy
 
 
@@ -176,7 +196,7 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _class_of(name: str, text: str, digest: str) -> type[AnyPolicy]:
+def _class_of(name: str, text: str, digest: str, beside: set[str]) -> type[AnyPolicy]:
     """Runs a file, unless this content was run already, and returns the one policy in it."""
     path = Path(name).expanduser().resolve()
     # A module of its own for each path and content: classes of an earlier content stay what they
@@ -184,7 +204,7 @@ def _class_of(name: str, text: str, digest: str) -> type[AnyPolicy]:
     module_name = f"halfwink_policy_{_digest(f'{path}@{digest}'.encode())}"
     module = sys.modules.get(module_name)
     if module is None:
-        module = _run(module_name, path, text)
+        module = _run(module_name, path, text, beside)
     own = [
         value
         for value in vars(module).values()
@@ -196,12 +216,14 @@ def _class_of(name: str, text: str, digest: str) -> type[AnyPolicy]:
     return own[0]
 
 
-def _run(module_name: str, path: Path, text: str) -> ModuleType:
+def _run(module_name: str, path: Path, text: str, beside: set[str]) -> ModuleType:
     module = ModuleType(module_name)
     module.__file__ = str(path)
     sys.modules[module_name] = module
-    # As for a script: what lies beside it can be imported.
+    # As for a script: what lies beside it can be imported. Another file may have imported modules
+    # of the same names from another folder, or before they were changed.
     sys.path.insert(0, str(path.parent))
+    others = _forget(beside)
     try:
         exec(compile(text, str(path), "exec"), vars(module))
     except BaseException as error:
@@ -211,7 +233,15 @@ def _run(module_name: str, path: Path, text: str) -> ModuleType:
         raise
     finally:
         sys.path.remove(str(path.parent))
+        _forget(beside)
+        sys.modules.update(others)
     return module
+
+
+def _forget(names: set[str]) -> dict[str, ModuleType]:
+    """Removes modules, and those within them, from those that were imported; returns them."""
+    found = [name for name in sys.modules if name.partition(".")[0] in names]
+    return {name: sys.modules.pop(name) for name in found}
 
 
 def said(error: BaseException, path: str | None) -> str:
@@ -264,27 +294,8 @@ def _file_of(policy: type) -> str | None:
 
 def _digest_of(policy: type) -> str:
     """Returns the digest of a class that was handed over: of its whole file, since what it calls
-    may stand there, or else of its own code."""
+    may stand there, and of the values and functions that its own code reaches, which may differ
+    between two classes of one place."""
     if policy in _travelled:
         return _travelled[policy][0]
-    path = _file_of(policy)
-    if path is not None and Path(path).is_file():
-        return _digest(Path(path).read_bytes() + policy.__qualname__.encode())
-    parts: list[object] = [about(policy)]
-    for base in policy.__mro__:
-        if base.__module__ == policy.__module__:
-            for name, value in sorted(vars(base).items(), key=lambda item: item[0]):
-                code = getattr(value, "__code__", None)
-                if isinstance(code, CodeType):
-                    parts += [name, _plain(code)]
-                # Others are written with their addresses, parameters are described already, and
-                # Python adds the place of the class (`__firstlineno__`).
-                elif isinstance(value, WRITTEN) and not name.startswith("__"):
-                    parts += [name, repr(value)]
-    return _digest(marshal.dumps(tuple(map(str, parts))))
-
-
-def _plain(code: CodeType) -> str:
-    """Returns code without the places where it stands."""
-    constants = [_plain(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return repr((code.co_code, code.co_names, code.co_varnames, constants))
+    return _digest(marshal.dumps(tuple(content_of(policy, _file_of(policy)))))

@@ -36,6 +36,9 @@ class Parameter:
         self, default: float, *, least: float, most: float, title: str, unit: str = ""
     ) -> None:
         self.default, self.least, self.most = float(default), float(least), float(most)
+        for name in ("default", "least", "most"):
+            if not isfinite(value := vars(self)[name]):
+                raise HalfwinkError(f"Parameter: {name}: found {value}, expected a finite number")
         self.title, self.unit = title, unit
         self.name = ""
 
