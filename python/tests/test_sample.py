@@ -32,6 +32,16 @@ def test_techniques_are_sampled_in_the_same_windows(halfwink: Halfwink) -> None:
     assert abs(rows["oracle"]["slowdown_pct"]["value"]) < 0.2
 
 
+def test_an_interval_whose_value_is_off_its_middle_is_printed_with_both_ends(
+    halfwink: Halfwink,
+) -> None:
+    words = ("sample", "gcc", "--windows", "32", "-t", "tap", "-q")
+    row = halfwink(*words, "--json").json()["tables"]["techniques"]["rows"][0]
+    value, low, high = (row["ipc"][name] for name in ("value", "low", "high"))
+    assert f"{(low + high) / 2:.3f}" != f"{value:.3f}"
+    assert f" {value:.3f} ({low:.3f} to {high:.3f})" in halfwink(*words).out
+
+
 def test_a_sample_is_a_table_too() -> None:
     table = hw.sample(LONG, techniques="tap", windows=40).table()
     assert table["technique"].to_list() == ["always-on", "tap"]

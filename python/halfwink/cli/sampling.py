@@ -144,7 +144,7 @@ def _show(found: sampling.Sample) -> None:
 
 
 def _figure(figure: dict[str, Any] | None, scale: float, digits: int) -> str:
-    """A value with the half width of its interval."""
+    """A value with the half width of its interval, or with both ends if it is off the middle."""
     if figure is None or figure["value"] is None:
         return "-"
     # What rounds to nothing has no sign.
@@ -153,5 +153,9 @@ def _figure(figure: dict[str, Any] | None, scale: float, digits: int) -> str:
         return text
     if figure["high"] is None:
         return f"{text}, {scale * figure['low']:.{digits}f} or more"
-    half = scale * (figure["high"] - figure["low"]) / 2
+    low, high = scale * figure["low"], scale * figure["high"]
+    half = (high - low) / 2
+    # Intervals of ratios may reach further to one side: half of their width says neither end.
+    if f"{(low + high) / 2:.{digits}f}" != f"{scale * figure['value']:.{digits}f}":
+        return f"{text} ({low:.{digits}f} to {high:.{digits}f})"
     return f"{text} ±{half:.{digits}f}"
