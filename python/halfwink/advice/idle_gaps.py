@@ -183,8 +183,7 @@ class IdleGaps:
             line = f"No idle policy of today that was played wakes CPUs{goal}"
             lines = [f"{line}: {USUAL}'s p99 is {short_time(usual['latency_p99_us'])}."]
         elif best == USUAL:
-            first = f"Keep {USUAL}, Linux' default: in these gaps no other policy of today saves"
-            lines = [f"{first} {LEAST_PCT:g} % of the idle energy{goal}."]
+            lines = [f"Keep {USUAL}, Linux' default: {self._no_other(goal)}."]
         else:
             why = "" if self._keeps(USUAL) else f"it wakes CPUs{goal}, {USUAL} does not; "
             lines = [f"Set {best}: {why}in these gaps it {self._compared(best)}."]
@@ -209,6 +208,15 @@ class IdleGaps:
             "the states on sale can save more."
         )
         return lines
+
+    def _no_other(self, goal: str) -> str:
+        played = self._policies("today")
+        # A policy that was not played may save more: Linux' other governor above all.
+        add = next((f": add {name}" for name in GOVERNORS[:2] if name not in played), "")
+        if played == [USUAL]:
+            return f"of what runs today only {USUAL} was played{add}"
+        line = "in these gaps no other policy of today that was played saves"
+        return f"{line} {LEAST_PCT:g} % of the idle energy{goal}{add}"
 
     def _compared(self, technique: str) -> str:
         row, usual = self.row(technique), self.row(USUAL)
