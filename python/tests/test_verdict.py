@@ -498,6 +498,25 @@ def test_many_workloads_get_a_sentence_over_all_and_one_for_each_answer():
     )
 
 
+@pytest.mark.parametrize(
+    ("takes", "amount"),
+    [
+        ((95.0, 97.0), "3.00 % to 5.00 % less"),
+        ((105.0, 111.0), "5.00 % to 11.0 % more"),
+        ((105.0, 97.0), "5.00 % more to 3.00 % less"),
+    ],
+)
+def test_many_workloads_say_less_or_more_than_hardware_that_is_compared_with(
+    takes: tuple[float, float], amount: str
+):
+    rows: list[dict[str, Any]] = []
+    for name, energy in zip("ab", takes, strict=True):
+        runs = {"tap": 100.0, "always-on": energy, "idle-menu": energy + 5}
+        rows += [row(technique, one, 50.0, workload=name) for technique, one in runs.items()]
+    said = f"always-on uses the least energy of what runs today on a, b: {amount} than tap."
+    assert said in verdict(related("chip", rows)).sentences
+
+
 def test_many_workloads_name_the_limit_that_decides():
     rows: list[dict[str, Any]] = []
     for requests in (1000, 2000):

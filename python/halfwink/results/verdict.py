@@ -165,17 +165,18 @@ def of_many(judged: list[Judged]) -> list[str]:
         slower = [one.group.rows[name].get("slowdown_pct") or 0.0 for one in where]
         broken = ", ".join(dict.fromkeys(b for one in where for b in one.group.breaks(name)))
         line = f"{name} would save {wording.span(savings)} on {_places(where, judged)} "
-        line += f"and breaks a limit ({broken}): {wording.span(slower)} slower"
+        line += f"and breaks a limit ({broken}): "
+        line += wording.span_of(slower, "slower", "faster")
         lines.append(f"{line}; the limits are {limits(where[0].group)}.")
     return lines
 
 
 def _spanned(where: list[Judged], name: str, beside: Callable[[Judged], str]) -> str:
-    """Returns how much less energy a technique uses than another: of one workload with its
+    """Returns how much less energy a technique uses than another, or more: of one workload with its
     interval, of several from the least to the most."""
     savings = [one.saved(name, beside(one)) for one in where]
     if len(savings) > 1:
-        return f"{wording.span([saved.value for saved in savings])} less"
+        return wording.span_of([saved.value for saved in savings], "less", "more")
     return less(savings[0])
 
 

@@ -16,6 +16,17 @@ def span(values: list[float]) -> str:
     return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
 
 
+def span_of(values: list[float], positive: str, negative: str) -> str:
+    """Formats a range of per cent with a word in place of a sign: ``3.0 % to 5.0 % less``,
+    ``0.44 % to 11.0 % more``, ``11.0 % more to 3.0 % less``."""
+    low, high = min(values), max(values)
+    if low >= 0:
+        return f"{span(values)} {positive}"
+    if high <= 0:
+        return f"{span([-value for value in values])} {negative}"
+    return f"{percent(-low)} {negative} to {percent(high)} {positive}"
+
+
 def duration(value: float) -> str:
     """Microseconds, in a fitting unit."""
     for limit, factor, unit in ((1e3, 1.0, "us"), (1e6, 1e-3, "ms")):
