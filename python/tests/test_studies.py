@@ -32,6 +32,18 @@ def test_each_world_ships_a_study():
     assert shipped == {world["name"] for world in hw.worlds()} - {EXAMPLE}
 
 
+def test_a_value_that_a_sweep_has_twice_is_refused(halfwink: Halfwink, tmp_path: Path):
+    text = library().study("steering")["text"]
+    own = tmp_path / "own.toml"
+    own.write_text(re.sub(r"(?m)^(\S+ = \[)([\d.]+), ", r"\1\2, \2, ", text))
+    for words in (["--plan"], ["-o", str(tmp_path / "out")]):
+        done = halfwink("run", str(own), *words)
+        assert done.status == 2
+        assert re.search(r"own.toml: sweep.\S+: `[\d.]+` stands twice; expected once", done.err)
+    with pytest.raises(hw.HalfwinkError, match="stands twice"):
+        hw.run(str(own))
+
+
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_study_is_planned(name: str, halfwink: Halfwink):
     done = halfwink("run", name, "--plan", "--json")

@@ -49,6 +49,10 @@ def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
     Raises:
         HalfwinkError: there is none, or it is wrong; one line.
     """
+    for path, values in library().study(name)["sweep"]:
+        # Rows of equal values would be taken for runs of several seeds.
+        if twice := next((value for n, value in enumerate(values) if value in values[:n]), None):
+            raise HalfwinkError(f"{name}: sweep.{path}: `{twice}` stands twice; expected once")
     return [
         Job(world, workload, machine, technique, pairs(set), pairs(options), mutant)
         for world, workload, machine, technique, set, options in library().study_jobs(name)
