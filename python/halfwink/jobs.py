@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ AT_ONCE = 4096
 
 
 def pairs(values: Settings | Iterable[tuple[str, object]] | None) -> Pairs:
-    """Values to set as they are written on a command line; true and false as in TOML.
+    """Values to set as they are written on a command line; true, false and lists as in TOML.
 
     Raises:
         HalfwinkError: no mapping from paths to values.
@@ -40,7 +41,28 @@ def pairs(values: Settings | Iterable[tuple[str, object]] | None) -> Pairs:
 
 
 def _written(value: object) -> str:
+    if isinstance(value, list | tuple):
+        # Without blanks, which stand between the values in the column ``set``.
+        return f"[{','.join(_in_list(each) for each in value)}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _in_list(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else _written(value)
+
+
+def counted(values: Settings | None, **counts: object) -> dict[str, object]:
+    """The options of jobs that these counts are; those that are None were not given.
+
+    Raises:
+        HalfwinkError: the values set name one of them, too, which would win.
+    """
+    given = {name: count for name, count in counts.items() if count is not None}
+    for path, value in pairs(values):
+        if path in given:
+            twice = f"{path} {given[path]}, and {value} among the values set"
+            raise HalfwinkError(f"given twice: {twice}; expected it once")
+    return given
 
 
 def names(given: str | Iterable[str] | None) -> list[str]:

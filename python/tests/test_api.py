@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from conftest import Halfwink
 
 import halfwink as hw
 from halfwink.exports import SUBJECTS
@@ -137,6 +138,21 @@ def test_a_lone_name_or_number_is_one_everywhere():
 def test_values_that_are_no_mapping_are_refused(wrong: Any):
     with pytest.raises(hw.HalfwinkError, match="expected a mapping"):
         hw.compare("count@30", world="server", set=wrong)
+
+
+def test_a_count_that_is_given_twice_is_refused(halfwink: Halfwink):
+    twice = {"instructions": 5000}
+    with pytest.raises(hw.HalfwinkError, match="given twice: instructions 100000, and 5000 among"):
+        hw.compare("gcc", instructions=100_000, set=twice)
+    with pytest.raises(hw.HalfwinkError, match="given twice: instructions"):
+        hw.tune("tap", {"x": (1, 2)}, workload="gcc", instructions=100_000, set=twice)
+    with pytest.raises(hw.HalfwinkError, match="given twice: requests 100000, and 5000"):
+        hw.advise("nginx", requests=100_000, set={"requests": 5000})
+    words = ("advise", "nginx", "--requests", "9000", "--set", "requests=5000")
+    assert "given twice: requests 9000" in halfwink(*words).complaint
+    words = ("compare", "gcc", "--set", "instructions=5", "--set", "instructions=50")
+    line = "given twice: --set instructions=5 and --set instructions=50; expected it once"
+    assert line in halfwink(*words).complaint
 
 
 def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):

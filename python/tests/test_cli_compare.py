@@ -222,7 +222,7 @@ def test_a_file_of_another_kind_is_named_whose_name_has_no_slash(
         ),
         (
             ("compare", "nginx", "--load", "10%", "-i", "10"),
-            "--load is of a server of today, --instructions and --window are of a chip",
+            "--load is of a server of today, --instructions and --timeline are of a chip",
         ),
         (("compare",), "no workload was named"),
         (("compare", "/no/such.hwt"), "/no/such.hwt: offset 0: No such file or directory"),

@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from conftest import wait_until
@@ -22,7 +23,7 @@ from halfwink.results.results import collect
 from halfwink.results.store import HOST, RunStore, Tables
 from halfwink.runs import executors
 from halfwink.runs.batch import Progress, run_jobs
-from halfwink.runs.executors import executor_named, run_job
+from halfwink.runs.executors import executor_named, executor_of, run_job
 
 MACHINE, WORKLOAD = "machine", "exponential@30"
 
@@ -37,6 +38,11 @@ def test_a_lone_text_is_one_name_and_values_are_a_mapping():
     assert names(["tap", "oracle"]) == ["tap", "oracle"]
     assert names(None) == []
     assert pairs({"a.b": 1.5, "c": True}) == (("a.b", "1.5"), ("c", "true"))
+    # As the command line has it: without blanks, which stand between values.
+    assert pairs({"machines": ["small", "big"], "at": (1, 2.5, True)}) == (
+        ("machines", '["small","big"]'),
+        ("at", "[1,2.5,true]"),
+    )
     job = Job("chip", "nginx", "ev6-4", "tap", set={"gating.wake_up_ns": 16})
     assert job == Job("chip", "nginx", "ev6-4", "tap", set=(("gating.wake_up_ns", "16"),))
 
@@ -234,6 +240,18 @@ def test_an_executor_is_named_or_said_to_be_missing():
     for wrong in ("cloud://x", "local:0", "local:", "dask:", "dask://"):
         with pytest.raises(HalfwinkError, match=f"unknown executor `{wrong}`; expected local"):
             executor_named(wrong)
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2"])
+def test_workers_are_a_whole_number(workers: Any):
+    with pytest.raises(HalfwinkError, match=r"workers .*: expected a whole number of 1 or more"):
+        LocalExecutor(workers)
+
+
+@pytest.mark.parametrize("given", [LocalExecutor, ProcessPoolExecutor])
+def test_a_class_is_no_executor(given: Any):
+    with pytest.raises(HalfwinkError, match=f"executor {given.__name__} is a class; expected"):
+        executor_of(given)
 
 
 def test_without_dask_one_line_says_how_to_add_it(monkeypatch: pytest.MonkeyPatch):

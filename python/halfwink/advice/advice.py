@@ -34,7 +34,7 @@ from halfwink.advice.verification import write_prediction
 from halfwink.checked import checked
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import Job, Settings, pairs
+from halfwink.jobs import Job, Settings, counted, pairs
 from halfwink.library import root
 from halfwink.results import wording
 from halfwink.results.costs import compared, cost_of, percents
@@ -144,7 +144,7 @@ def advise(
     today: bool = False,
     techniques: Technique | Sequence[Technique] | None = None,
     set: Settings | None = None,
-    requests: int = REPORTED,
+    requests: int | None = None,
     out: Place | str | None = None,
     executor: Executor | Submits | None = None,
     progress: Callable[[str], None] | None = None,
@@ -163,7 +163,7 @@ def advise(
         techniques: policies of your own (`halfwink.policies`) and techniques with other parameters
             (``coalesce:hold_us=20``), as options beside the usual ones of their slots.
         set: values of the server to change, by path.
-        requests: length of each run that is reported.
+        requests: length of each run that is reported; a million if none is given.
         out: folder or URL in which runs are kept, and reused, and to which tables are written.
         executor: runs jobs elsewhere.
         progress: is called with a line for each round of the search.
@@ -187,6 +187,8 @@ def advise(
     more = checked_options(techniques, only_today=today)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@{rate.removesuffix('%')}", on, USUAL, pairs(set))
+    counted(set, requests=requests)
+    requests = REPORTED if requests is None else requests
     replace(job, options=(("requests", str(requests)),)).prepare()
     folder = place(out) if out is not None else None
     kept = temporary_store() if folder is None else nullcontext(RunStore(folder / "runs"))

@@ -31,7 +31,7 @@ from halfwink.advice.fleet_day import SLEEP_W, WAKE_S, Curve, Day, Fleet, Plan, 
 from halfwink.advice.linux_lines import linux_lines
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import Job, Settings, pairs
+from halfwink.jobs import Job, Settings, counted, pairs
 from halfwink.models.circuits import fabric
 from halfwink.results import wording
 from halfwink.results.judged import HOURS_A_YEAR, WITH
@@ -130,7 +130,7 @@ def advise_day(
     sleep_w: float = SLEEP_W,
     wake_s: float = WAKE_S,
     reply_kb: float | None = None,
-    requests: int = REQUESTS,
+    requests: int | None = None,
     out: Place | str | None = None,
     executor: Executor | Submits | None = None,
     progress: Callable[[str], None] | None = None,
@@ -153,7 +153,7 @@ def advise_day(
         sleep_w: watts of a server that sleeps.
         wake_s: seconds from there to its first request.
         reply_kb: kilobytes that a request and its reply move; then the network is told, too.
-        requests: length of each run at a steady load.
+        requests: length of each run at a steady load; 200,000 if none is given.
         out: folder or URL in which runs are kept, and reused, and to which tables are written.
         executor: runs jobs elsewhere.
         progress: is called with a line for each round of the search.
@@ -180,6 +180,8 @@ def advise_day(
     read = Day.read(day)
     on = machine or default_machine(NODE)
     job = Job(NODE, f"{workload}@50", on, USUAL, pairs(set))
+    counted(set, requests=requests)
+    requests = REQUESTS if requests is None else requests
     replace(job, options=(("requests", str(requests)),)).prepare()
     folder = place(out) if out is not None else None
     kept = temporary_store() if folder is None else nullcontext(RunStore(folder / "runs"))

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 
 from halfwink.advice import advice, day_advice
 from halfwink.advice.advice import Advice
-from halfwink.advice.composition_search import REPORTED
 from halfwink.advice.day_advice import DayAdvice
 from halfwink.advice.fleet_day import SLEEP_W, WAKE_S
 from halfwink.cli.commands import OUT, Json, OutFolder, Quiet, slug
@@ -155,7 +154,7 @@ def advise(
             sleep_w=SLEEP_W if day.sleep_w is None else day.sleep_w,
             wake_s=WAKE_S if day.wake_s is None else day.wake_s,
             reply_kb=day.reply_kb,
-            requests=requests or day_advice.REQUESTS,
+            requests=requests,
             **common,
         )
     else:
@@ -163,7 +162,7 @@ def advise(
             workload,
             load=load or advice.LOAD,
             servers=servers,
-            requests=requests or REPORTED,
+            requests=requests,
             **common,
         )
     if not json:

@@ -27,6 +27,9 @@ def settings(given: list[str] | None) -> list[tuple[str, str]]:
             raise HalfwinkError(f"--set {item}: expected PATH=VALUE, as gating.wake_up_ns=16")
         if value[0] not in "[{\"'" and _FURTHER.search(value):
             raise HalfwinkError(f"--set {item}: expected one value; give --set once for each")
+        if before := dict(pairs).get(path):
+            twice = f"--set {path}={before} and --set {path}={value}"
+            raise HalfwinkError(f"given twice: {twice}; expected it once")
         pairs.append((path, value))
     return pairs
 

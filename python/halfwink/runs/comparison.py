@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from halfwink import _core, inputs
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import Job, Settings, is_own, names, pairs, technique_list
+from halfwink.jobs import Job, Settings, counted, is_own, names, pairs, technique_list
 from halfwink.library import declared, machines, root, workload_names
 from halfwink.results.relate import family_of, parts_of
 from halfwink.results.results import CURVES, Results
@@ -154,11 +154,8 @@ def compare(
     named = at_loads(asked, names(loads) or usual_loads(asked, world), world)
     if not named:
         raise HalfwinkError("no workload was named")
-    options: dict[str, object] = {}
-    if instructions is not None:
-        options["instructions"] = instructions
-    if timeline_ns is not None:
-        options["timeline_ns"] = "..".join(map(str, timeline_ns))
+    part = None if timeline_ns is None else "..".join(map(str, timeline_ns))
+    options = counted(set, instructions=instructions, timeline_ns=part)
     chosen = technique_names(wanted, world)
     on = machine or usual_machine(world, wanted)
     jobs = [
@@ -205,8 +202,8 @@ def default_world(
     loaded = loads or any(map(_has_load, workloads))
     if loaded and on_a_chip:
         raise HalfwinkError(
-            "--load is of a server of today, --instructions and --window are of a chip: leave one "
-            "out (a server's run has so many requests: --set requests=100000)"
+            "--load is of a server of today, --instructions and --timeline are of a chip: leave "
+            "one out (a server's run has so many requests: --set requests=100000)"
         )
     if loaded:
         return NODE

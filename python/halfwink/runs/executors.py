@@ -77,6 +77,11 @@ class LocalExecutor:
 
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
+    def __post_init__(self) -> None:
+        given: Any = self.workers
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            raise HalfwinkError(f"workers {given!r}: expected a whole number of 1 or more")
+
     def run(
         self,
         shares: Iterable[Share],
@@ -204,6 +209,8 @@ def executor_of(given: Executor | Submits | None) -> Executor:
     """
     if given is None:
         return LocalExecutor()
+    if isinstance(given, type):
+        raise HalfwinkError(f"executor {given.__name__} is a class; expected {given.__name__}(...)")
     if not hasattr(given, "submit") and hasattr(given, "run"):
         return cast(Executor, given)
     from halfwink.runs.pools import Dask, Pool
