@@ -117,6 +117,10 @@ def test_limits_that_nothing_keeps_are_missed_by_least():
         ("hybrid", {"threshold": (1, 8)}, {"minimize": "joules"}, "no column `joules`"),
         ("hybrid", {"threshold": (1, 8)}, {"keep": {"p99": 1}}, "no column `p99`"),
         ("hybrid", {"threshold": (-5, 8)}, {}, "threshold"),
+        ("hybrid", {"threshold": (1, 8)}, {"minimize": "technique"}, "`technique` is no number"),
+        ("hybrid", {"threshold": (1, 8)}, {"minimize": "workload"}, "`workload` is no number"),
+        ("hybrid", {"threshold": (1, 8)}, {"keep": {"technique": 1}}, "`technique` is no number"),
+        ("hybrid", {"threshold": (1, 8)}, {"minimize": "idle_w"}, "`idle_w` has no value"),
     ],
 )
 def test_wrong_question_is_one_line(technique: str, ranges: Any, more: Any, line: str):

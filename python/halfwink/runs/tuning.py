@@ -13,7 +13,7 @@ import polars as pl
 
 from halfwink.errors import HalfwinkError
 from halfwink.files import Place, place
-from halfwink.jobs import Job, Settings, names, pairs, technique_text
+from halfwink.jobs import Job, Settings, counted, names, pairs, technique_text
 from halfwink.results.results import Results, collect
 from halfwink.results.store import RunStore, temporary_store
 from halfwink.runs.batch import Progress, run_jobs
@@ -80,7 +80,10 @@ class Tuned:
             for workload, there in of.runs.group_by("workload", maintain_order=True):
                 value = dict(there.select("technique", self.minimized).iter_rows())
                 before, after = value[self.own], value[self.technique]
-                change = f"{100 * (after / before - 1):+.2f} %" if before else f"{after:g}"
+                # What was held out may have no value, as the p99 of no requests.
+                change = "is not known" if after is None else f"{after:g}"
+                if before and after is not None:
+                    change = f"{100 * (after / before - 1):+.2f} %"
                 told.append(f"{name} on {workload[0]}: {self.minimized} {change}")
         if self.limits and not self.keeps:
             told.append("no values keep the limits; these miss them by least")
@@ -143,7 +146,7 @@ def tune(
     machine = machine or usual_machine(world, [text])
     baseline = technique_names([text], world)[0]
 
-    options = {} if instructions is None else {"instructions": instructions}
+    options = counted(set, instructions=instructions)
 
     def job(of: str) -> Job:
         return Job(world, workload, machine, of, pairs(set), pairs(options))
@@ -206,7 +209,12 @@ def _search(
     draw = random.Random(seed)
     narrowed = dict(ranges)
     jobs: list[Job] = []
-    own = _pair(played([job(text)]).row(0, named=True), minimize, limits)
+    row = played([job(text)]).row(0, named=True)
+    for name in (minimize, *limits):
+        # Others without a value are worse than this one; without its own nothing can be said.
+        if not math.isfinite(_number(row, name)):
+            raise HalfwinkError(f"column `{name}` has no value in these runs; expected a number")
+    own = _pair(row, minimize, limits)
     # Of values that are as good the first that were found count, and the technique's own before.
     best: tuple[tuple[float, float], dict[str, float]] = ((own[1], own[0]), {})
     known: dict[str, Pair] = {}
@@ -324,5 +332,7 @@ def _number(row: Mapping[str, object], name: str) -> float:
         known = ", ".join(name for name, value in row.items() if isinstance(value, int | float))
         raise HalfwinkError(f"runs have no column `{name}`; expected one of {known}")
     value = row[name]
+    if isinstance(value, str):
+        raise HalfwinkError(f"column `{name}` is no number: `{value}`; expected one of numbers")
     # A run without the value, as the p99 of no requests, is worse than all.
     return float(value) if isinstance(value, int | float) else math.inf
