@@ -6,8 +6,9 @@ from itertools import combinations
 
 import pytest
 from colour_vision import DEFICIENCIES, ciede2000, contrast, lab, least
+from test_verdict import related, row
 
-from halfwink.report import palette
+from halfwink.report import charts, palette
 from halfwink.report.charts import ENERGY_GROUPS
 from halfwink.report.core_charts import CAUSES, STATES
 
@@ -75,6 +76,27 @@ def test_techniques_of_one_colour_differ_in_their_mark(kinds: int):
     marks = palette.numbers_of(names, kinds)
     seen = {(colours[name], mark) for name, mark in zip(names, marks, strict=True)}
     assert len(seen) == len(names)
+
+
+@pytest.mark.parametrize("first", ["always-on", "technique"])
+def test_techniques_of_one_chart_of_several_workloads_differ_in_colour_or_shape(first: str):
+    """Shapes are of workloads as long as there are colours for all techniques."""
+    names = [first, *(f"technique-{n}" for n in range(13))]
+    rows = [
+        row(name, 100.0 - n, 50.0 + n, workload=workload)
+        for workload in ("a", "b")
+        for n, name in enumerate(names)
+    ]
+    chart = charts.savings(related("chip", rows)).to_dict()
+    layers = [layer["encoding"] for layer in chart["layer"]]
+    points = next(layer for layer in layers if "shape" in layer)
+    of = [points[channel]["scale"] for channel in ("color", "shape")]
+    assert of[0]["domain"] == of[1]["domain"] == names[1:]
+    assert len(set(zip(of[0]["range"], of[1]["range"], strict=True))) == len(names) - 1
+    (dash,) = (
+        e["strokeDash"] for e in (la["encoding"] for la in chart["layer"]) if "strokeDash" in e
+    )
+    assert dash["field"] == "workload"
 
 
 def test_up_to_eight_techniques_have_a_colour_each():

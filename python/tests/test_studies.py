@@ -44,6 +44,21 @@ def test_a_value_that_a_sweep_has_twice_is_refused(halfwink: Halfwink, tmp_path:
         hw.run(str(own))
 
 
+def test_a_mark_that_no_plot_has_is_refused_before_the_first_run(
+    halfwink: Halfwink, tmp_path: Path
+):
+    own = tmp_path / "own.toml"
+    own.write_text(
+        re.sub(r'(?m)^mark = "\w+"', 'mark = "lines"', library().study("steering")["text"])
+    )
+    for words in (["--plan"], ["-o", str(tmp_path / "out")]):
+        done = halfwink("run", str(own), *words)
+        assert done.status == 2
+        assert "own.toml: plot `" in done.complaint
+        assert "unknown mark `lines`; expected point, line or bar" in done.complaint
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", SHORT)
 def test_a_short_study_is_planned(name: str, halfwink: Halfwink):
     done = halfwink("run", name, "--plan", "--json")

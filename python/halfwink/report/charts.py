@@ -19,6 +19,7 @@ from halfwink.report.palette import (
     MANY_PARTS,
     PARTS,
     SHAPES,
+    check_mark,
     colours_of,
     numbers_of,
 )
@@ -151,17 +152,25 @@ def savings(
     )
     layers: list[alt.Chart] = [zero] if up.low <= 0 <= up.high else []
     is_alone = runs["workload"].n_unique() == 1
-    if is_alone:
-        layers.append(points.encode(shape=technique_shape(results, baseline=False)))
-    else:
-        shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
+    # Where colours come again shapes tell techniques apart, and the dashes of paths workloads.
+    comes_again = len(set(colours_of(order(results)).values())) < len(order(results))
+    shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
+    if is_alone or comes_again:
+        shape = technique_shape(results, baseline=False)
+    if not is_alone:
         # What belongs to one workload, from the least slowdown to the most.
-        path = base.mark_line(color="#c9ccd1", strokeWidth=1).encode(
-            color=alt.ColorValue("#c9ccd1"),
+        path = base.mark_line(strokeWidth=1).encode(
+            color=alt.ColorValue("#8a8f98" if comes_again else "#c9ccd1"),
             detail=alt.Detail("workload:N"),
             order=alt.Order("slowdown_pct:Q"),
         )
-        layers += [path, points.encode(shape=shape)]
+        if comes_again:
+            legend = alt.Legend(**DASHED, labelLimit=260)
+            dashes = alt.Scale(range=list(DASHES))
+            dash = alt.StrokeDash("workload:N", title="workload", scale=dashes, legend=legend)
+            path = path.encode(strokeDash=dash)
+        layers.append(path)
+    layers.append(points.encode(shape=shape))
     ring = base.mark_point(size=240, filled=False, strokeWidth=1.5, shape="circle", opacity=1)
     layers.append(ring.encode(color=alt.ColorValue(COLOUR)).transform_filter("datum.is_winner"))
     if has_interval:
@@ -379,8 +388,9 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     machine of its own, which is not swept, is what others are related to and is not drawn.
 
     Raises:
-        HalfwinkError: the results have no such column.
+        HalfwinkError: the results have no such column, or there is no such mark.
     """
+    check_mark(plot)
     data = sweep_columns(results.runs)
     names = [plot[key] for key in ("x", "y", "color", "panel")]
     wanted = list(dict.fromkeys(name for name in names if name))
@@ -401,10 +411,8 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
         dtype = data.schema[safe[name]]
         return f"{safe[name]}:{number if dtype.is_numeric() else 'N'}"
 
-    marks = {"point": "mark_point", "line": "mark_line", "bar": "mark_bar"}
-    chart = alt.Chart(data)
     options = {"point": True} if plot["mark"] == "line" else {}
-    chart = getattr(chart, marks[plot["mark"] or "point"])(**options)
+    chart = getattr(alt.Chart(data), f"mark_{plot['mark']}")(**options)
     encoded = chart.encode(
         x=alt.X(channel(plot["x"]), title=titles.get(plot["x"] or "", "")),
         y=alt.Y(channel(plot["y"]), title=titles.get(plot["y"] or "", "")),

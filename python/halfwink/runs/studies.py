@@ -16,6 +16,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.files import Place, place, write_whole
 from halfwink.jobs import Job, Planned, pairs, plan
 from halfwink.library import build_id, library
+from halfwink.report.palette import check_mark
 from halfwink.results.results import STUDY_FILE, Results, collect
 from halfwink.results.store import RunStore, temporary_store
 from halfwink.results.timeline import write_timeline
@@ -41,6 +42,25 @@ class StudyRun:
         return f"<h3>{escape(self.study['title'])}</h3>{shown._repr_html_()}"
 
 
+def checked_study(name: str) -> dict[str, Any]:
+    """Reads a study, by name or file, that can be run and drawn.
+
+    Raises:
+        HalfwinkError: there is none, or it is wrong; one line.
+    """
+    study = library().study(name)
+    for path, values in study["sweep"]:
+        # Rows of equal values would be taken for runs of several seeds.
+        if twice := next((value for n, value in enumerate(values) if value in values[:n]), None):
+            raise HalfwinkError(f"{name}: sweep.{path}: `{twice}` stands twice; expected once")
+    for plot in study["plots"]:
+        try:
+            check_mark(plot)
+        except HalfwinkError as error:
+            raise HalfwinkError(f"{name}: {error}") from None
+    return study
+
+
 def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
     """Every run of a study, by name or file: machines, then workloads, then the sweep, then
     techniques; before them those of the baseline on a machine of its own, if it has one. All of
@@ -49,10 +69,7 @@ def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
     Raises:
         HalfwinkError: there is none, or it is wrong; one line.
     """
-    for path, values in library().study(name)["sweep"]:
-        # Rows of equal values would be taken for runs of several seeds.
-        if twice := next((value for n, value in enumerate(values) if value in values[:n]), None):
-            raise HalfwinkError(f"{name}: sweep.{path}: `{twice}` stands twice; expected once")
+    checked_study(name)
     return [
         Job(world, workload, machine, technique, pairs(set), pairs(options), mutant)
         for world, workload, machine, technique, set, options in library().study_jobs(name)
@@ -80,7 +97,7 @@ def run(
         HalfwinkError: the study, or something it names, cannot be; one line.
         RunError: a run failed.
     """
-    study = library().study(name)
+    study = checked_study(name)
     folder = place(out) if out is not None else None
     store = store or (RunStore(folder / "runs") if folder is not None else None)
     how: dict[str, Any] = {"executor": executor, "fresh": fresh, "progress": progress}
