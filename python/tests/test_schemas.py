@@ -25,6 +25,16 @@ CLI = Path(console.__file__).parent
 TOLD = {"print_json": 0, "json_text": 0, "put_json": 0, "serve_until_told": 3}
 
 
+@pytest.mark.parametrize("command", schemas.commands())
+def test_a_document_names_its_schema_by_its_command(command: str):
+    assert schemas.schema("tables." + command) == schemas.schema(schemas.of_command(command))
+
+
+def test_the_error_of_an_unknown_kind_names_those_of_commands_too():
+    with pytest.raises(HalfwinkError, match=r"`tables\.nope`.* capture, .* tables\.trace\.info"):
+        schemas.schema("tables.nope")
+
+
 def printed(told: dict[str, int] = TOLD) -> set[str]:
     """Kinds that the command line prints, or commands with tables, as regular expressions."""
     found: set[str] = set()

@@ -73,15 +73,18 @@ def of_command(command: str) -> str:
 
 @cache
 def schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a kind, or of what a command prints as ``tables``
-    (:func:`of_command`).
+    """The JSON Schema (draft 2020-12) of a kind, or of what a command prints as ``tables``:
+    ``tables.`` and the command as its document has it, or as :func:`of_command` writes it.
 
     Raises:
         HalfwinkError: there is no such kind.
     """
-    command = {of_command(command): command for command in commands()}.get(kind)
+    known = {of_command(command): command for command in commands()}
+    asked = kind.removeprefix("tables.")
+    command = known.get(kind if asked == kind else of_command(asked))
     if command is None and kind not in _documents():
-        raise HalfwinkError(f"no JSON document `{kind}`: expected one of {', '.join(kinds())}")
+        others = ", ".join((*kinds(), *known))
+        raise HalfwinkError(f"no JSON document `{kind}`: expected one of {others}")
     document = _documents()[kind] if command is None else _declared(command).node(command)
     kind = kind if command is None else "tables"
     held = document.shape
