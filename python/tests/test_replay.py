@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,34 @@ def test_routers_and_hybrid_servers_leave_logs(halfwink: Halfwink, tmp_path: Pat
     assert told.is_equal
     assert told.header["workload"] == "count@30"
     assert not hw.replay(told_by, technique="hybrid:threshold=1").is_equal
+
+
+#: A class of the user's own, and a new process that replays its log.
+AGAIN = """
+import sys
+import halfwink as hw
+from halfwink.policies import Steering, steering
+
+class Big(Steering):
+    def on_event(self, now, event):
+        return steering.Send(1) if isinstance(event, steering.Arrive) else None
+
+if sys.argv[2:]:
+    where = {"world": "server", "set": {"requests": 300}, "log": sys.argv[1]}
+    hw.compare("count@30", techniques=Big, **where)
+else:
+    for technique in (Big, Big()):
+        print(hw.replay(sys.argv[1], technique=technique).is_equal)
+"""
+
+
+def test_a_log_of_a_class_is_replayed_by_the_class_in_a_new_process(tmp_path: Path) -> None:
+    for words in (("play",), ()):
+        code = [sys.executable, "-c", AGAIN, str(tmp_path / "of.log"), *words]
+        if not words:
+            code[3] = str(next(tmp_path.glob("*Big*.log")))
+        told = subprocess.run(code, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert told.stdout.split() == ["True", "True"]
 
 
 def test_two_logs_side_by_side_say_where_they_part(halfwink: Halfwink, tmp_path: Path) -> None:

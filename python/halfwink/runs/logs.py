@@ -6,12 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import Job
+from halfwink.jobs import Job, technique_text
 from halfwink.library import library
+
+if TYPE_CHECKING:
+    from halfwink.policies.finding import Technique
 
 #: Longest name of a log in a folder, without its ending.
 LONGEST_NAME = 160
@@ -78,7 +81,7 @@ class Beside:
         return self.first is None and not self.alone
 
 
-def replay(log: Path | str, *, technique: str | None = None) -> Replay:
+def replay(log: Path | str, *, technique: Technique | None = None) -> Replay:
     """Tells fresh policies what a log says, of a simulated run or of a live program.
 
     They are made from the log's header alone. A log of a program that was killed is told up to
@@ -86,12 +89,14 @@ def replay(log: Path | str, *, technique: str | None = None) -> Replay:
 
     Args:
         log: written with ``--log``.
-        technique: another than the log's: where would that have decided otherwise?
+        technique: another than the log's, or a policy of your own (`halfwink.policies`): where
+            would that have decided otherwise? A log of a class of your own needs that class here.
 
     Raises:
         HalfwinkError: the file is not such a log, or names something unknown; file, line, one line.
     """
-    return Replay(str(log), **library().replay(str(log), technique))
+    name = None if technique is None else technique_text(technique)
+    return Replay(str(log), **library().replay(str(log), name))
 
 
 def beside(a: Path | str, b: Path | str) -> Beside:
