@@ -100,7 +100,7 @@ def _check(name: str, family: str) -> None:
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         raise HalfwinkError(
             f"policy `{name}`: expected up to {LONGEST} small letters, digits and hyphens, "
-            "as my-gate"
+            "a letter first, no hyphen last or beside another, as my-gate"
         )
     if family not in families():
         *others, last = families()

@@ -312,6 +312,10 @@ def test_folder_of_new_policy_is_written_once_and_its_name_is_checked(
         (["my-gate"], "is there already, expected a new folder"),
         (["../my-gate"], "expected up to 40 small letters, digits and hyphens"),
         (
+            ["1x"],
+            "policy `1x`: expected up to 40 small letters, digits and hyphens, a letter first",
+        ),
+        (
             ["other", "--family", "flying"],
             "family `flying`: expected " + " or ".join([", ".join(others), last]),
         ),

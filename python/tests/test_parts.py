@@ -222,7 +222,10 @@ def test_what_is_missing_is_counted_and_nothing_is_run(study: Path, tmp_path: Pa
 
 
 def test_there_are_no_other_parts(study: Path, tmp_path: Path, halfwink):
-    for part in ((0, 3), (4, 3), (1, 0)):
+    for parts in (0, -1):
+        with pytest.raises(HalfwinkError, match=f"{parts} parts: expected 1 or more"):
+            hw.plan_study(str(study), parts=parts)
+    for part in ((0, 3), (4, 3)):
         with pytest.raises(HalfwinkError, match="expected 1/"):
             studies.run_part(str(study), part, out=tmp_path / "out")
     for words in ("3", "a/b", "-1/3", "1/2/3"):

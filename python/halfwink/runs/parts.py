@@ -59,11 +59,12 @@ def deal(planned: Sequence[Planned], parts: int) -> list[list[int]]:
 def check_part(part: tuple[int, int]) -> None:
     """Checks that there is such a part; raises HalfwinkError in one line."""
     which, of = part
+    if of < 1:
+        raise HalfwinkError(f"{of} parts: expected 1 or more")
     if of > MOST_PARTS:
         raise HalfwinkError(f"part {which}/{of}: expected at most {MOST_PARTS:,} parts")
     if not 1 <= which <= of:
-        last = max(of, 1)
-        raise HalfwinkError(f"part {which}/{of}: expected 1/{last} to {last}/{last}")
+        raise HalfwinkError(f"part {which}/{of}: expected 1/{of} to {of}/{of}")
 
 
 def note_parts(folder: Place, parts: int) -> None:
