@@ -58,6 +58,15 @@ def test_advice_names_the_least_energy_of_today(free: Advice):
     assert "All of it is modelled" in free.sentences[-1]
 
 
+def test_watts_are_told_of_equal_rates_alone(free: Advice):
+    """Runs this short end at times that differ more than their rates should."""
+    assert any("kWh a year" in line for line in free.sentences)
+    short = hw.advise(SERVICE, load="30%", today=True, set={"requests": 5000})
+    told = [line for line in short.sentences if "kWh" in line]
+    line = "did not carry the same requests a second in runs of this length: no watts and no kWh"
+    assert [line in one for one in told] == [True]
+
+
 def test_search_finds_what_all_compositions_have():
     job = Job("node", f"{SERVICE}@30", ON, USUAL)
     with temporary_store() as store:

@@ -345,6 +345,9 @@ class _Found:
         base, row = self.group.rows[USUAL], self.group.rows[self.today]
         if self.judged.is_assumed:
             return [f"Watts of {base['machine']} are assumed: no kWh are told."]
+        if not self.group.is_same_rate(self.today):
+            line = f"{self.today} and {USUAL} did not carry the same requests a second in runs of"
+            return [f"{line} this length: no watts and no kWh are told; play more requests."]
         watts = base["power_w"] - row["power_w"]
         kwh = abs(watts) * HOURS_A_YEAR / 1000
         verb = "saves" if watts >= 0 else "costs"
