@@ -372,6 +372,13 @@ def test_processes_are_named_and_not_recorded(halfwink: Halfwink, tmp_path: Path
     assert hw.record(words, out=tmp_path / "x.hwt").processes == 1
 
 
+def test_a_path_names_a_file_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = built(tmp_path, LOOP.replace("STATUS", "4"))
+    monkeypatch.chdir(program.parent)
+    for command in (Path(program.name), [Path("./") / program.name]):
+        assert hw.record(command, out=tmp_path / "x.hwt").exit_status == 4
+
+
 def test_program_that_becomes_another_is_recorded_as_that(
     halfwink: Halfwink, tmp_path: Path
 ) -> None:

@@ -212,6 +212,10 @@ def record(
     """
     lone = isinstance(command, (str, os.PathLike))
     words = [os.fspath(word) for word in ([command] if lone else command)]
+    first = command if isinstance(command, os.PathLike) else next(iter(command), None)
+    if isinstance(first, os.PathLike) and "/" not in words[0]:
+        # A path names a file: of `Path("./th")` only `th` is left.
+        words[0] = f"./{words[0]}"
     window = _Window(skip, instructions, samples, turn)
     window.check()
     program = locate(words, (env or os.environ).get("PATH"))
