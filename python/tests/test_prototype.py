@@ -35,6 +35,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_data_set_that_lost_files_is_completed(tmp_path: Path):
+    folder = tmp_path / "set"
+    made = prototype.dataset(folder, files=20)
+    whole = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for lost in ("0000/*1*", "index.csv"):
+        for path in folder.glob(lost):
+            path.unlink()
+        assert prototype.dataset(folder, files=20) == made
+        assert {path: path.read_bytes() for path in whole} == whole
+    first = folder / "0000/0000000.txt"
+    first.write_bytes(b"")
+    with pytest.raises(HalfwinkError, match="holds another data set"):
+        prototype.dataset(folder, files=21)
+    assert first.read_bytes() == b""
+
+
 def test_sizes_follow_the_bounded_pareto_law():
     low, high, mean = 6e3, 1.4e6, 40e3
     shares = [n / 20_000 for n in range(20_001)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,8 @@ from typing import Any
 
 from halfwink.bed.arrivals import ARRIVALS, arrival_times
 from halfwink.bed.worker_pool import Pool, info
-from halfwink.errors import HalfwinkError
+from halfwink.errors import HalfwinkError, RunError
+from halfwink.files import write_whole
 from halfwink.live import native
 from halfwink.models.delay_model import Calibration, fit_pool
 
@@ -39,6 +41,8 @@ __all__ = [
 
 #: What can be asked for, of each file.
 WORKLOADS = ("readfile", "ksort", "compress", "count")
+#: Files beside the pages: options and sum of a data set, paths and sizes.
+DESCRIPTION, INDEX = "halfwink-dataset.toml", "index.csv"
 #: How often a wish to stop is looked for.
 TICK_S = 0.1
 #: Of each run of a calibration, the share that is left out at its start.
@@ -59,7 +63,7 @@ def dataset(
     """Writes pages of text whose sizes follow a bounded Pareto law (Niccolini 2012, Fig 3.2).
 
     The same values make the same bytes. A folder that holds them already is left as it is; one that
-    was begun is finished.
+    was begun, or has lost files, is finished.
 
     Args:
         folder: a new or empty folder, or one made by this.
@@ -78,15 +82,16 @@ def dataset(
         HalfwinkError: the folder holds something else, or there is no room.
         RunError: the kernel refuses.
     """
-    writer = native.DatasetWriter(
-        str(folder),
-        files=files,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        mean_bytes=mean_bytes,
-        seed=seed,
-        threads=threads or len(os.sched_getaffinity(0)),
-    )
+    options: dict[str, Any] = {
+        "files": files,
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "mean_bytes": mean_bytes,
+        "seed": seed,
+    }
+    _reopen(Path(folder), options)
+    threads = threads or len(os.sched_getaffinity(0))
+    writer = native.DatasetWriter(str(folder), **options, threads=threads)
     try:
         while not writer.wait(TICK_S):
             if progress is not None:
@@ -95,6 +100,32 @@ def dataset(
         writer.stop()
         raise
     return writer.result()
+
+
+def _reopen(folder: Path, options: Mapping[str, Any]) -> None:
+    """Marks a finished data set of these options that has lost files as one that was only begun:
+    its description has no sum then."""
+    try:
+        text = (folder / DESCRIPTION).read_text()
+        made = tomllib.loads(text)
+        if made["options"] != options or not made["sum"] or _is_whole(folder):
+            return
+    except (OSError, ValueError, KeyError):
+        # The folder is new, or the writer says what is wrong there.
+        return
+    try:
+        write_whole(folder / DESCRIPTION, text.replace(f'sum = "{made["sum"]}"', 'sum = ""'))
+    except OSError as error:
+        raise RunError(f"{folder / DESCRIPTION}: {error.strerror}") from error
+
+
+def _is_whole(folder: Path) -> bool:
+    """Returns whether all files of the index are there, each with its size."""
+    try:
+        rows = [row.rpartition(",") for row in (folder / INDEX).read_text().splitlines()[1:]]
+        return all((folder / path).stat().st_size == int(size) for path, _, size in rows)
+    except FileNotFoundError:
+        return False
 
 
 def check(folder: Path | str) -> dict[str, Any]:
