@@ -371,6 +371,10 @@ def _is_node(pid: int) -> bool:
         (["--slot", "2ms,0.1us"], "slot in us 0.1"),
         (["--idle", "--run", "true"], "expected one of --idle"),
         (["--transfer", "1 XB"], "--transfer 1 XB"),
+        (["--switch-off", "1s"], "--switch-off goes with --transfer"),
+        (["--repeats", "0"], "--repeats goes with several slots"),
+        (["--slot", "1ms,2ms", "--repeats", "0"], "--repeats 0: expected 1 to 100"),
+        (["--virtual", "--switch-off", "1s"], "--virtual goes without"),
         (["--log", "/no/such/folder/log"], "there is no folder"),
     ],
 )

@@ -74,7 +74,9 @@ def test_wrong_use_is_one_line(tmp_path: Path):
         predict(tmp_path)
     for words in (
         ["predict", "x", "--thresholds", "four"],
+        ["predict", "x", "--loads", "0,200"],
         ["predict", str(tmp_path / "none"), "--again"],
+        ["steer-day", "x", "--policy", "nope"],
         ["steer-day", "x", "--seconds", "0"],
         ["steer-day", "x", "--peak-pct", "100"],
     ):
@@ -87,3 +89,7 @@ def test_wrong_use_is_one_line(tmp_path: Path):
         )
         assert done.returncode == 2, words
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        if said := {"--loads": "found 0, expected", "--policy": "`nope`"}.get(words[2]):
+            assert said in done.stderr
+    # All of it was refused before anything was measured.
+    assert not (tmp_path / "x").exists()

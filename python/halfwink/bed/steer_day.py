@@ -22,6 +22,7 @@ import polars as pl
 
 import halfwink
 from halfwink.bed.prediction import (
+    MACHINE,
     SLOW,
     WORKERS,
     Address,
@@ -35,7 +36,7 @@ from halfwink.bed.prediction import (
 from halfwink.bed.prototype import dataset, load
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.files import write_whole
-from halfwink.jobs import chosen
+from halfwink.jobs import Job, chosen
 from halfwink.models.delay_model import Bin, fit_bins
 
 #: So long a pool may take to start or to end.
@@ -97,6 +98,8 @@ def steer_day(
         HalfwinkError: a value is impossible.
         RunError: the machine does not allow it.
     """
+    # The proxy is asked for it after the calibration, which takes minutes.
+    Job("server", f"{workload}@50", MACHINE, chosen(policy, threshold=WORKERS)).prepare()
     folder = Path(folder)
     pages = folder / "pages"
     dataset(pages, files=files)

@@ -49,8 +49,8 @@ def circuits(
     idle: Flag = False,
     run: str | None = None,
     transfer: str | None = None,
-    switch_off: Annotated[str, Parameter(name="--switch-off")] = "0s",
-    repeats: int = 3,
+    switch_off: Annotated[str | None, Parameter(name="--switch-off")] = None,
+    repeats: int | None = None,
     log: Path | None = None,
     virtual: Flag = False,
     shaper: str | None = None,
@@ -102,9 +102,9 @@ def circuits(
     transfer
         Fetch a file of this size by HTTP from host 0 to host 1, with checksums.
     switch_off
-        Kill the switch during the transfer, and start it again after this time.
+        Kill the switch during the transfer, and start it again after this time (default: 0s).
     repeats
-        Number of runs for each length of slot, where there are several.
+        Number of runs for each length of slot, where there are several (default: 3).
     log
         File for the events of the schedule, for `halfwink replay`.
     virtual
@@ -125,10 +125,11 @@ def circuits(
     """
     own: dict[str, Any] = {"shaper": shaper, "tcp": tcp, "dilation": dilation, "seed": seed}
     if virtual:
-        live = [idle, no_realtime, *(x is not None for x in (run, transfer, log, spin, spin_share))]
-        if any(live):
+        values = (run, transfer, switch_off, repeats, log, spin, spin_share)
+        if idle or no_realtime or any(value is not None for value in values):
             raise HalfwinkError(
-                "--virtual goes without --idle, --run, --transfer, --log, --spin, --no-realtime"
+                "--virtual goes without --idle, --run, --transfer, --switch-off, --repeats, --log, "
+                "--spin, --spin-share, --no-realtime"
             )
         own |= {"gbps": gbps, "mtu": mtu}
         own |= {
@@ -165,12 +166,16 @@ def circuits(
     chosen = [idle, run is not None, transfer is not None, len(lengths) > 1]
     if sum(chosen) > 1:
         raise HalfwinkError("expected one of --idle, --run, --transfer, several slots")
+    if switch_off is not None and transfer is None:
+        raise HalfwinkError("--switch-off goes with --transfer")
+    if repeats is not None and len(lengths) == 1:
+        raise HalfwinkError("--repeats goes with several slots (--slot 1ms,2ms)")
     if transfer is not None:
         size = int(_amount(transfer, "--transfer", BYTES, "64MB"))
-        off_s = _amount(switch_off, "--switch-off", US, "1s") * 1e-6
+        off_s = _amount(switch_off or "0s", "--switch-off", US, "1s") * 1e-6
         return _transfer(setting, size, off_s, json)
     if len(lengths) > 1:
-        return _slots(setting, lengths, repeats, seconds, json)
+        return _slots(setting, lengths, 3 if repeats is None else repeats, seconds, json)
     found = living.measure(setting, seconds=seconds, idle=idle, run=run, log=log)
     if json:
         print_json("live.circuits", {"setting": asdict(setting), **found})

@@ -171,6 +171,8 @@ def _numbers(option: str, text: str, least: float, most: float) -> list[float]:
         found = [float(part) for part in text.split(",")]
     except ValueError:
         found = []
-    if not found or not all(least <= number <= most for number in found):
-        raise HalfwinkError(f"{option} {text}: expected numbers from {least:g} to {most:g}: 4,8,12")
+    wrong = [f"found {number:g}, " for number in found if not least <= number <= most]
+    if not found or wrong:
+        said = f"{''.join(wrong[:1])}expected numbers from {least:g} to {most:g}, as 4,8,12"
+        raise HalfwinkError(f"{option} {text}: {said}")
     return found
