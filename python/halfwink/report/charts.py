@@ -19,12 +19,11 @@ from halfwink.report.palette import (
     MANY_PARTS,
     PARTS,
     SHAPES,
-    check_mark,
     colours_of,
     numbers_of,
 )
 from halfwink.results.relate import KEYS, ends
-from halfwink.results.results import Results, sweep_columns
+from halfwink.results.results import Results, check_mark, sweep_columns
 from halfwink.results.saw_tooth import rules
 from halfwink.results.summary import has_assumed, is_shown
 

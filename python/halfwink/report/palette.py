@@ -7,10 +7,8 @@ chart tells techniques apart by colour alone: points have a shape, lines have a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from halfwink.errors import HalfwinkError
 
 #: Techniques. Grey is the baseline's. The colours were searched for: the least distance is 14.6.
 TECHNIQUES = (
@@ -42,18 +40,8 @@ SHAPES = (
     *("triangle-down", "triangle-right"),
 )
 DASHES = ([1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4])
-#: Marks of plots that studies describe.
-MARKS = ("point", "line", "bar")
 #: Legend of lines: strokes, long enough for their dashes.
 DASHED: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 400}
-
-
-def check_mark(plot: Mapping[str, Any]) -> None:
-    """Checks that a plot of a study has a mark that can be drawn; raises HalfwinkError."""
-    if plot["mark"] not in MARKS:
-        known = f"{', '.join(MARKS[:-1])} or {MARKS[-1]}"
-        line = f"plot `{plot['title']}`: unknown mark `{plot['mark']}`; expected {known}"
-        raise HalfwinkError(line)
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:

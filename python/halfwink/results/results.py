@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
@@ -40,6 +40,8 @@ CHUNK = 256
 #: The table of one row for each run. Its file has a name of its own.
 RUN = "run"
 RUN_FILE = "results"
+#: Marks of plots that studies describe.
+MARKS = ("point", "line", "bar")
 #: The study as it was run, beside the tables.
 STUDY_FILE = "study.toml"
 #: Tables that relate runs of several loads.
@@ -64,6 +66,14 @@ SHORT = (
     "available",
     "breaks",
 )
+
+
+def check_mark(plot: Mapping[str, Any]) -> None:
+    """Checks that a plot of a study has a mark that can be drawn; raises HalfwinkError."""
+    if plot["mark"] not in MARKS:
+        known = f"{', '.join(MARKS[:-1])} or {MARKS[-1]}"
+        line = f"plot `{plot['title']}`: unknown mark `{plot['mark']}`; expected {known}"
+        raise HalfwinkError(line)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.files import Place, place, write_whole
 from halfwink.jobs import Job, Planned, pairs, plan
 from halfwink.library import build_id, library
-from halfwink.report.palette import check_mark
-from halfwink.results.results import STUDY_FILE, Results, collect
+from halfwink.results.results import STUDY_FILE, Results, check_mark, collect
 from halfwink.results.store import RunStore, temporary_store
 from halfwink.results.timeline import write_timeline
 from halfwink.runs.batch import Progress, run_jobs
