@@ -244,7 +244,7 @@ def test_each_program_from_its_check_to_its_end(name: str, tmp_path: Path):
         process = stack.enter_context(running(tmp_path, *words, name=name, place=place))
         pid = process.pid if place is None else wait_for_child(process.pid)
         assert socket is None or socket.is_socket()
-        changed = played.changed or ("", "", "no value has changed")
+        changed = played.changed or ("", "", "no value in it has changed")
         for (before, after, _), said in (
             (changed, f"read {path} again: {changed[2]}\n"),
             (played.wrong, played.wrong[2]),

@@ -247,10 +247,7 @@ fn reload(program: &dyn Program, path: &Path) -> String {
     let now = match program.reload(path) {
         // Files that it names, routes and certificates, are read all the same.
         Ok(changes) if changes.is_empty() => {
-            format!(
-                "read {} and the files that it names again: no value has changed",
-                path.display()
-            )
+            format!("read {} again: no value in it has changed", path.display())
         }
         Ok(changes) => {
             format!("read {} again: {} changed", path.display(), plain(&changes.join(", ")))

@@ -249,7 +249,7 @@ def _sampler(program: LiveProgram, file: TextIO) -> Callable[[], None]:
 def _reload(program: LiveProgram) -> None:
     try:
         changes = program.reload()
-        what = ", ".join(changes) + " changed" if changes else "no value has changed"
+        what = ", ".join(changes) + " changed" if changes else "no value in it has changed"
         say(f"read {program.path} again: {what}")
     except HalfwinkError as error:
         complain(f"{error}; all stays as it was")
