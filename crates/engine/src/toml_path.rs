@@ -18,24 +18,27 @@ fn value_below<'a>(
 ) -> Result<&'a Value, String> {
     let (key, parents) = (keys[depth], &keys[..depth]);
     let Some(item) = table.get(key) else { return Err(unknown_key(table, key, parents)) };
+    let inner = item.as_table_like();
     if depth + 1 == keys.len() {
-        return item.as_value().ok_or_else(|| unknown_key(table, key, parents));
+        return item.as_value().ok_or_else(|| match inner {
+            Some(inner) => is_table(keys, inner),
+            None => unknown_key(table, key, parents),
+        });
     }
-    if let Some(inner) = item.as_table_like() {
+    if let Some(inner) = inner {
         return value_below(inner, keys, depth + 1);
     }
     let wanted = keys[depth + 1];
     let all: Vec<&dyn TableLike> = tables(item).collect();
     if all.is_empty() {
-        return Err(unknown_key(table, key, parents));
+        return Err(format!("`{}` is a value and has no `{wanted}`", keys[..=depth].join(".")));
     }
     let known: Vec<Option<String>> = all.iter().map(|table| name_of(*table)).collect();
     let Some(place) = place(known.iter().map(Option::as_deref), wanted) else {
         return Err(unknown_name(&known, wanted, &keys[..=depth]));
     };
     if depth + 2 == keys.len() {
-        let (path, inner) = (keys.join("."), keys_of(all[place]));
-        return Err(format!("`{path}` is a table; name one of its keys: {inner}"));
+        return Err(is_table(keys, all[place]));
     }
     value_below(all[place], keys, depth + 2)
 }
@@ -68,8 +71,9 @@ fn place<'a>(
     by_name.or_else(|| wanted.parse().ok().filter(|&place| place < names.len()))
 }
 
-fn keys_of(table: &dyn TableLike) -> String {
-    table.iter().map(|(key, _)| key).collect::<Vec<_>>().join(", ")
+fn is_table(keys: &[&str], table: &dyn TableLike) -> String {
+    let (path, inner) = (keys.join("."), table.iter().map(|(key, _)| key).collect::<Vec<_>>());
+    format!("`{path}` is a table; name one of its keys: {}", inner.join(", "))
 }
 
 fn unknown_name(known: &[Option<String>], wanted: &str, parents: &[&str]) -> String {
@@ -86,7 +90,8 @@ fn unknown_name(known: &[Option<String>], wanted: &str, parents: &[&str]) -> Str
 }
 
 fn unknown_key(table: &dyn TableLike, key: &str, parents: &[&str]) -> String {
-    let known: Vec<&str> = table.iter().map(|(name, _)| name).collect();
+    // A list of tables has the key, and is no value.
+    let known: Vec<&str> = table.iter().map(|(name, _)| name).filter(|name| *name != key).collect();
     let place =
         if parents.is_empty() { String::new() } else { format!(" in {}", parents.join(".")) };
     let hint = nearest(key, known).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
