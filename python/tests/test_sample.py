@@ -56,8 +56,9 @@ def test_the_command_fits_and_says_what_is_modelled(halfwink: Halfwink) -> None:
     assert all(len(line) <= 80 for line in done.out.splitlines()), done.out
     assert "energies and times: modelled" in done.out
     assert "40 windows of 10,000 instructions" in done.out
-    few = halfwink("sample", LONG, "--windows", "4")
+    few = halfwink("sample", LONG, "--windows", "4", "--precision", "2")
     assert "no intervals: fewer than 32 windows" in few.out
+    assert "--precision 2: 4 windows do not tell how many it takes" in few.err
 
 
 @pytest.mark.parametrize(

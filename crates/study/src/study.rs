@@ -282,6 +282,9 @@ fn options(
                 "the world `{world}` has no option `{name}`; it has {known}"
             )));
         }
+        if options.iter().any(|(other, _)| other == name) {
+            return Err(wrong("stands beside the lists, too; expected once".to_owned()));
+        }
         values.set(name, &value).map_err(wrong)?;
         options.push((name.to_owned(), value));
     }
@@ -435,6 +438,15 @@ techniques = ["always-on", "tap"]
         // In the order of their names.
         let expected = "s.toml:8: sweep.gating.wake_up_ns: 4000000 runs up to here";
         assert_eq!(error, format!("{expected}; expected at most 1000000"));
+    }
+
+    #[test]
+    fn number_of_instructions_stands_once() {
+        let text = |more: &str| TEXT.replace("\n[sweep]", &format!("{more}\n[sweep]"));
+        let beside = "instructions = 5000\n";
+        assert!(parse(&text(beside)).is_ok());
+        let twice = parse(&text(&format!("{beside}[options]\ninstructions = 6000\n"))).unwrap_err();
+        assert!(twice.to_string().contains("expected once"), "{twice}");
     }
 
     #[test]

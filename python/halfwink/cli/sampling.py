@@ -91,6 +91,8 @@ def sample(
         _show(found)
     for line in found.warnings():
         say(f"warning: {line}")
+    if precision is not None and (count := found.facts["windows"]) < 32:
+        say(f"warning: --precision {precision:g}: {count} windows do not tell how many it takes")
     speed = found.facts["instructions"] / 1e6
     say(f"{speed:.3g} M instructions in {seconds:.1f} s", quiet=quiet)
     return 0
