@@ -351,6 +351,7 @@ MISTAKES: dict[str, list[tuple[str, str, str]]] = {
         ("threshold", "n", "3: policy: unknown parameter `n`, expected one of threshold"),
         ("'sh'", "'no-such-program'", "2: command: no-such-program: no such program"),
         ("schema = 1", "schema = 1\nos_cpu = 999", "2: os_cpu: found 999, expected one of 0"),
+        ("schema = 1", 'schema = 1\nlibrary = "absent.so"', "2: library: "),
         ("schema = 1", "schema = 1\ntime_every = 0", "2: time_every: found 0, expected 1 or more"),
     ],
     "circuits": [

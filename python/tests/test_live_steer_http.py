@@ -154,6 +154,9 @@ CORPUS: list[tuple[str, bytes, int, bytes | None]] = [
     ("two equal hosts", b"GET / HTTP/1.1\r\n" + H + H + b"\r\n", 400, None),
     ("no host at all", b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, None),
     ("a path for host", b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, None),
+    ("an open bracket for host", b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400, None),
+    ("no port of this world", b"GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n", 400, None),
+    ("a word for port", b"GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", 400, None),
     ("a user for host", b"GET http://u@h/ HTTP/1.1\r\n" + H + b"\r\n", 400, None),
     ("another scheme", b"GET ftp://h/ HTTP/1.1\r\n" + H + b"\r\n", 400, None),
     ("no path", b"GET a HTTP/1.1\r\n" + H + b"\r\n", 400, None),
@@ -239,6 +242,13 @@ CORPUS: list[tuple[str, bytes, int, bytes | None]] = [
         200,
         b"GET / HTTP/1.1\r\nHost: other\r\n",
     ),
+    (
+        "absolute form, no path, OPTIONS",
+        b"OPTIONS http://other HTTP/1.1\r\n" + H + END,
+        200,
+        b"OPTIONS * HTTP/1.1\r\nHost: other\r\n",
+    ),
+    ("IPv6 for host", b"GET / HTTP/1.1\r\nHost: [::1]:80\r\n" + END, 200, b"GET / HTTP/1.1\r\n"),
     ("star", b"OPTIONS * HTTP/1.1\r\n" + H + END, 200, b"OPTIONS * HTTP/1.1\r\n" + H),
     ("no host in 1.0", b"GET / HTTP/1.0\r\n\r\n", 200, b"GET / HTTP/1.1\r\nHost: \r\n"),
     (

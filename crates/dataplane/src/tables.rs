@@ -225,6 +225,17 @@ fn hop(route: &Route, ports: &[Port], settings: &Settings) -> Result<Hop, Settin
         let nowhere = if route.silent { Hop::Blackhole } else { Hop::Unreachable };
         return Ok(route.port.map_or(nowhere, |port| Hop::Link { port }));
     };
+    // Linux refuses both, too: nobody else answers there.
+    let networks = || settings.ports.iter().flat_map(|port| &port.addresses);
+    if networks().any(|net| net.addr() == gateway) {
+        let what = "the gateway of a route is the router itself";
+        return Err(SettingsError::Address { address: gateway, what });
+    }
+    let is_wide = |net: &IpNet| net.addr().is_ipv4() && net.prefix_len() < 31;
+    if networks().any(|net| is_wide(net) && net.broadcast() == gateway) {
+        let what = "the gateway of a route is a broadcast address";
+        return Err(SettingsError::Address { address: gateway, what });
+    }
     let mut candidates: Vec<u16> = match route.port {
         Some(port) => vec![port],
         None => (0..ports.len() as u16).collect(),

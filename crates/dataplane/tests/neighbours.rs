@@ -211,10 +211,16 @@ fn a_reload_changes_routes_between_two_packets() {
     changed.routes[0] = route("192.0.2.0/24", None, None);
     bed.shared.reload(changed).expect("good settings");
     assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Unreachable));
-    let mut wrong = settings();
-    wrong.routes[0] = route("192.0.2.0/24", Some("10.7.7.7"), None);
-    let error = bed.shared.reload(wrong).expect_err("no such network").to_string();
-    assert!(error.contains("gateway 10.7.7.7 is on no network of any port"), "{error}");
+    for (gateway, said) in [
+        ("10.7.7.7", "gateway 10.7.7.7 is on no network of any port"),
+        ("10.0.1.1", "10.0.1.1: the gateway of a route is the router itself"),
+        ("10.0.1.255", "10.0.1.255: the gateway of a route is a broadcast address"),
+    ] {
+        let mut wrong = settings();
+        wrong.routes[0] = route("192.0.2.0/24", Some(gateway), None);
+        let error = bed.shared.reload(wrong).expect_err("no such gateway").to_string();
+        assert!(error.contains(said), "{error}");
+    }
     assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Unreachable));
 }
 

@@ -157,9 +157,9 @@ pub struct Counts {
     pub statuses: u64,
     /// Number of rejected requests.
     pub refused: u64,
-    /// Number of bytes read.
+    /// Number of bytes that were asked to be read, also by requests that failed.
     pub read_bytes: u64,
-    /// Number of bytes written.
+    /// Number of bytes that were asked to be written, also by requests that failed.
     pub written_bytes: u64,
 }
 

@@ -118,8 +118,20 @@ pub(super) fn length(value: &[u8]) -> Option<u64> {
 /// A host, with its port or without: what may stand in a URI and cannot break a line or a path.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
-    let sound = |b: &u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(b);
-    value.len() <= 1024 && value.iter().all(sound)
+    let sound = |b: &u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:%".contains(b);
+    // An address of IPv6 has colons of its own, and stands in brackets.
+    let (name, port) = match value.strip_prefix(b"[") {
+        Some(rest) => match rest.iter().position(|&b| b == b']') {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => return false,
+        },
+        None => value.split_at(value.iter().position(|&b| b == b':').unwrap_or(value.len())),
+    };
+    let is_port = match port.strip_prefix(b":") {
+        Some(digits) => digits.is_empty() || length(digits).is_some_and(|port| port <= 65_535),
+        None => port.is_empty(),
+    };
+    value.len() <= 1024 && name.iter().all(sound) && is_port
 }
 
 /// Fields of a message about its connection and body.
@@ -350,7 +362,9 @@ fn target<'a>(
     if host.is_empty() || !is_host(host.as_bytes()) || path.starts_with('?') {
         return refuse(400, "target");
     }
-    Ok((if path.is_empty() { b"/" } else { path.as_bytes() }, host.as_bytes()))
+    // RFC 9112, section 3.2.4, again.
+    let whole: &[u8] = if method == "OPTIONS" { b"*" } else { b"/" };
+    Ok((if path.is_empty() { whole } else { path.as_bytes() }, host.as_bytes()))
 }
 
 /// Writes the head that a machine gets.

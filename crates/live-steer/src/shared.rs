@@ -117,7 +117,7 @@ impl Outcome {
             Outcome::TooMany => "too many connections",
             Outcome::Overloaded => "too many requests wait",
             Outcome::Unreachable => "no machine can be reached",
-            Outcome::BadGateway => "the machine gave no answer",
+            Outcome::BadGateway => "the machine gave no answer, or none that is HTTP",
             Outcome::GatewayTimeout => "the machine gave no answer in time",
             Outcome::Aborted => "the proxy ends",
             _ => "",

@@ -73,10 +73,13 @@ fn described(path: &Path, words: Option<Vec<OsString>>) -> Result<Described, Err
     let command = words.unwrap_or_else(named);
     runnable(&command).map_err(|why| Error::at(&input, "command", why))?;
     let library = match &config.library {
-        Some(path) => path.clone(),
+        Some(path) => {
+            let opened = File::open(path).map_err(|e| format!("{}: {e}", path.display()));
+            opened.map_err(|why| Error::at(&input, "library", why))?;
+            path.clone()
+        }
         None => beside(LIBRARY).ok_or_else(|| Error::Run(format!("{LIBRARY} is missing")))?,
     };
-    File::open(&library).map_err(|e| Error::Run(format!("{}: {e}", library.display())))?;
     // Without a call that moves there is no second CPU to keep free.
     let (own, os_cpu) = match parameters.kind {
         DelegationKind::Never => (CpuSet::allowed(), 0),
