@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import Halfwink
 from steer_bed import Recorder, describe, get, status, wait_until
 from test_daemons import PLAYED, binary, heard, listening, running
 
@@ -175,3 +176,16 @@ def test_machine_that_is_lost_by_connections_is_told(tmp_path: Path):
             wait_until(lambda: "small machine: lost: connections to it fail" in heard(tmp_path))
     for one in pair:
         one.close()
+
+
+def test_command_without_a_place_for_its_report_runs_nothing(halfwink: Halfwink, tmp_path: Path):
+    made = tmp_path / "made"
+    for out, said in (
+        (tmp_path / "absent/report.json", "expected a folder that is there"),
+        (tmp_path, "found a folder, expected a file"),
+    ):
+        done = halfwink("live", "delegate", "-o", str(out), "--", "touch", str(made))
+        assert (done.status, done.complaint) == (2, f"-o {out}: {said}")
+        done = halfwink("live", "block", "--ram", "1M", "--unix", str(made), "-o", str(out))
+        assert (done.status, done.complaint) == (2, f"-o {out}: {said}")
+    assert not made.exists()

@@ -99,6 +99,18 @@ def claimed(out: Path | None, default: Path, *, quiet: bool = False) -> Generato
         say(f"{path}: replaced", quiet=quiet)
 
 
+def has_place(out: Path | None) -> None:
+    """Checks before a run, which may be long, that its file will have a folder.
+
+    Raises:
+        HalfwinkError: the folder is not there, or the file is a folder.
+    """
+    if out is not None and out.is_dir():
+        raise HalfwinkError(f"-o {out}: found a folder, expected a file")
+    if out is not None and not out.parent.is_dir():
+        raise HalfwinkError(f"-o {out}: expected a folder that is there")
+
+
 def draw_chart(chart: Any, path: Path) -> None:
     """Writes a chart as a page; names cannot end or open its script. Raises OSError."""
     # Altair writes the chart as one line of its page's script, and keeps `<` of names as it is.

@@ -21,7 +21,7 @@ from halfwink.cli import (
     resctrl,
     traffic,
 )
-from halfwink.cli.console import err_table, print_table, put_json, put_tables, say
+from halfwink.cli.console import err_table, has_place, print_table, put_json, put_tables, say
 from halfwink.errors import HalfwinkError
 from halfwink.live import delegate as living
 
@@ -121,6 +121,7 @@ def delegate(
     """
     if not command:
         raise HalfwinkError("expected `--` and a command: halfwink live delegate -- tar cf a.tar .")
+    has_place(out)
     done = living.delegate(
         command,
         policy=policy,

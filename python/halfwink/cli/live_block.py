@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink.cli.console import complain, parted, print_table, print_tables, put_json, say
+from halfwink.cli.console import (
+    complain,
+    has_place,
+    parted,
+    print_table,
+    print_tables,
+    put_json,
+    say,
+)
 from halfwink.cli.serving import measured_lines
 from halfwink.errors import HalfwinkError
 from halfwink.live import block_advice, served
@@ -174,6 +182,7 @@ def block(
     )
     if description is not None and device != Device(log=log):
         raise HalfwinkError(f"{description}: expected no option of the device beside it")
+    has_place(out)
 
     with Block(
         description or device,

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 
-from halfwink.cli.console import complain, err_table, put_json, say
+from halfwink.cli.console import complain, err_table, has_place, put_json, say
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.live.program import LiveProgram
 
@@ -134,6 +134,7 @@ def serve_until_told(
         RunError: the program has died, or its log is not complete.
     """
     wishes.check()
+    has_place(wishes.out)
     quiet = wishes.quiet
     with ExitStack() as stack:
         asked = stack.enter_context(signals())
