@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,33 @@ def test_classes_of_one_place_with_other_values_have_other_contents(
 
     assert content(make(SHORT_US)) == content(make(SHORT_US))
     assert content(make(SHORT_US)) != content(make(LONG_US))
+
+
+@dataclass
+class Held:
+    us: int
+
+
+class Slotted:
+    __slots__ = ("us",)
+
+    def __init__(self, us: int) -> None:
+        self.us = us
+
+
+@pytest.mark.parametrize("kind", [Held, Slotted, partial(lambda us: {"a": [us]})])
+def test_objects_count_by_their_state_whatever_their_module_is_called(kind: Any):
+    def content(us: int) -> list[str]:
+        return list(content_of(type("Made", (Waits,), {"held": kind(us)}), None))
+
+    assert content(1) == content(1) != content(2)
+    # Processes of a pool have the main program under this name.
+    before = content(1)
+    Held.__module__ = Slotted.__module__ = "__mp_main__"
+    try:
+        assert content(1) == before
+    finally:
+        Held.__module__ = Slotted.__module__ = __name__
 
 
 def test_second_class_of_a_factory_is_played_itself(tmp_path: Path):

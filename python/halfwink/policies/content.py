@@ -64,9 +64,14 @@ def _value(value: object, seen: set[int]) -> Iterator[str]:
         for item in items:
             yield from _value(item, seen)
     elif isinstance(value, type):
-        yield f"{value.__module__}.{value.__qualname__}"
+        # Without its module: what is `__main__` here is `__mp_main__` in processes of a pool.
+        yield value.__qualname__
     else:
-        yield _written(value)
+        yield type(value).__qualname__
+        state = {**getattr(value, "__dict__", {})}
+        slots = (name for each in type(value).__mro__ for name in getattr(each, "__slots__", ()))
+        state |= {name: getattr(value, name, None) for name in slots if name not in state}
+        yield from _value(state, seen) if state else (_pickled(value),)
 
 
 def _function(function: FunctionType, seen: set[int]) -> Iterator[str]:
@@ -93,12 +98,13 @@ def _function(function: FunctionType, seen: set[int]) -> Iterator[str]:
         yield from _value(wrapped, seen)
 
 
-def _written(value: object) -> str:
-    """Returns an object by its state, or by its type alone: other processes have it elsewhere."""
+def _pickled(value: object) -> str:
+    """Returns an object of a native module, such as an array; nothing of one that is of this
+    process alone."""
     try:
-        return f"{type(value).__qualname__} {pickle.dumps(value).hex()}"
+        return pickle.dumps(value).hex()
     except Exception:
-        return type(value).__qualname__
+        return ""
 
 
 def plain(code: CodeType) -> str:
