@@ -133,6 +133,16 @@ def test_objects_count_by_their_state_whatever_their_module_is_called(kind: Any)
         Held.__module__ = Slotted.__module__ = __name__
 
 
+def test_every_entry_of_a_table_counts():
+    def content(last: int) -> list[str]:
+        # Entries are temporary pairs, which Python makes at the same place again and again.
+        table = {n: {"a": (n, last if n == 99 else 0)} for n in range(100)}
+        return list(content_of(type("Made", (Waits,), {"table": table}), None))
+
+    assert content(1) == content(1) != content(2)
+    assert len(content(1)) > 100
+
+
 def test_second_class_of_a_factory_is_played_itself(tmp_path: Path):
     assert saved(enclosing(SHORT_US)) > 1 > saved(enclosing(LONG_US))
     # Values of a class that are changed later count for results that are kept, too.

@@ -27,7 +27,7 @@ def content_of(policy: type[Any], file: str | None) -> Iterator[str]:
     if file is not None and Path(file).is_file():
         yield Path(file).read_bytes().hex() + policy.__qualname__
     yield str(about(policy))
-    seen: set[int] = set()
+    seen: dict[int, object] = {}
     for base in policy.__mro__:
         if base not in GIVEN and base.__module__.partition(".")[0] != "halfwink":
             for name, value in sorted(vars(base).items(), key=lambda item: item[0]):
@@ -38,7 +38,7 @@ def content_of(policy: type[Any], file: str | None) -> Iterator[str]:
                     yield from _value(value, seen)
 
 
-def _value(value: object, seen: set[int]) -> Iterator[str]:
+def _value(value: object, seen: dict[int, object]) -> Iterator[str]:
     """Yields what a value is; of a function its code, and what that reaches."""
     if isinstance(value, WRITTEN):
         yield repr(value)
@@ -46,7 +46,8 @@ def _value(value: object, seen: set[int]) -> Iterator[str]:
     # Parameters stand in the description.
     if id(value) in seen or isinstance(value, Parameter):
         return
-    seen.add(id(value))
+    # Held, so that no later object is taken for this one by its number.
+    seen[id(value)] = value
     if isinstance(value, FunctionType):
         yield from _function(value, seen)
     elif isinstance(value, staticmethod | classmethod):
@@ -74,7 +75,7 @@ def _value(value: object, seen: set[int]) -> Iterator[str]:
         yield from _value(state, seen) if state else (_pickled(value),)
 
 
-def _function(function: FunctionType, seen: set[int]) -> Iterator[str]:
+def _function(function: FunctionType, seen: dict[int, object]) -> Iterator[str]:
     """Yields a function's code, its defaults, what it encloses, and its module's values."""
     yield plain(function.__code__)
     yield from _value(function.__defaults__, seen)
