@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -50,8 +51,9 @@ def checked_study(name: str) -> dict[str, Any]:
     study = library().study(name)
     for path, values in study["sweep"]:
         # Rows of equal values would be taken for runs of several seeds.
-        if twice := next((value for n, value in enumerate(values) if value in values[:n]), None):
-            raise HalfwinkError(f"{name}: sweep.{path}: `{twice}` stands twice; expected once")
+        for value, count in Counter(values).items():
+            if count > 1:
+                raise HalfwinkError(f"{name}: sweep.{path}: `{value}` stands twice; expected once")
     for plot in study["plots"]:
         try:
             check_mark(plot)
