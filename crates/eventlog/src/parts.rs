@@ -54,13 +54,18 @@ impl Parts {
         name.into()
     }
 
+    /// Returns whether there is a file to be numbered.
+    fn is_full(&self) -> bool {
+        // `symlink_metadata`: a link to a device or a pipe is written through, never renamed.
+        fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() > 0)
+    }
+
     /// Checks that a file that would be numbered away, and deleted one day, is an event log.
     ///
     /// # Errors
     /// It holds something else, or cannot be read.
     pub(crate) fn is_ours(&self) -> io::Result<()> {
-        // A link to a device or a pipe is written through.
-        if !fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() > 0) {
+        if !self.is_full() {
             return Ok(());
         }
         let begin = format!("{{\"schema\":{SCHEMA},\"log\":\"{NAME}\"").into_bytes();
@@ -77,8 +82,7 @@ impl Parts {
     /// Numbers the parts that there are, and begins a new one. What is no file, such as a pipe, is
     /// written as it is.
     pub(crate) fn next(&self) -> io::Result<File> {
-        // `symlink_metadata`: a link to a device or a pipe is written through, never renamed.
-        let is_full = fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() > 0);
+        let is_full = self.is_full();
         // From the oldest to the newest, so that each rename replaces the part that is one older;
         // the oldest of all is replaced and thereby deleted.
         for number in (0..self.count - 1).rev().filter(|_| is_full) {

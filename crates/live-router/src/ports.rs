@@ -305,7 +305,7 @@ impl Ports {
         // Whoever took it down brings it up again; this is not ours to do.
         let there = Interface::find(&port.name).is_ok_and(|i| i.up);
         if there {
-            // Its sockets are closed: nothing writes there any more.
+            // The port has no socket any more through which the kernel would write there.
             self.pool.free(&mut port.ended);
         }
         let opened = there.then(|| port::open(&port.name, port.wanted, port.queues, &self.pool));

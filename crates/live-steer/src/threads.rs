@@ -36,8 +36,11 @@ pub fn listen(
     let runtime = runtime()?;
     let _inside = runtime.enter();
     let mut address = address;
-    // Listeners that share an address would share it with another proxy too: refused, as alone.
-    drop(bound(address, false)?.listen(1)?);
+    // Listeners that share an address would share it with another proxy too: refused, as alone. No
+    // client is heard here, who would be dropped.
+    if threads > 1 {
+        drop(bound(address, false)?);
+    }
     let mut all = Vec::new();
     for _ in 0..threads {
         let listener = bound(address, threads > 1)?.listen(BACKLOG)?.into_std()?;
